@@ -161,6 +161,7 @@ PYBIND11_MODULE(_core, m) {
   bind_flow(m);
   bind_lazy(m);
   bind_profile(m);
+  bind_source(m);
 }
 
 }  // namespace tinyt

@@ -32,5 +32,6 @@ void bind_verify(pybind11::module_& m);
 void bind_flow(pybind11::module_& m);
 void bind_lazy(pybind11::module_& m);
 void bind_profile(pybind11::module_& m);
+void bind_source(pybind11::module_& m);
 
 }  // namespace tinyt

@@ -17,6 +17,7 @@
 #include "cpu/index/searchsorted.h"
 #include "cpu/index/select.h"
 #include "cpu/index/sort.h"
+#include "cpu/math/definitions.h"
 #include "cpu/matmul/linear.h"
 #include "cpu/matmul/lstm.h"
 #include "cpu/matmul/matmul.h"
@@ -150,6 +151,7 @@ void register_cpu() {
   register_kernels(kind, kKernels);
   static const TileTarget target;
   register_fusion_target(kind, target);
+  register_scalar_definitions(definition_of);
 }
 
 }  // namespace tinyt::cpu

@@ -4,21 +4,13 @@
 
 #include "cpu/elementwise/row_kernels.h"
 #include "cpu/math/math.h"
+#include "cpu/math/scalar_rows.h"
 #include "cpu/reduce/load_convert.h"
 #include "cpu/schedule/levels.h"
 #include "cpu/simd/convert.h"
 
 namespace tinyt::cpu {
 namespace {
-
-// Whether an op of that row of ops.def has a kernel for the compute dtype T.
-template <class T>
-constexpr bool takes(DTypeRule rule, uint32_t flags) {
-  constexpr bool kFloat = static_cast<T>(0.5) != 0, kBool = sizeof(T) == 1;
-  if ((rule == DTypeRule::Float || (flags & op_flags::floating) != 0) && !kFloat) return false;
-  if ((flags & op_flags::no_bool) != 0 && kBool) return false;
-  return (flags & op_flags::integral) == 0 || !kFloat;
-}
 
 template <class Op, class T, int Arity, DTypeRule Rule, uint32_t Flags>
 constexpr TileKernel kernel_of() {

@@ -6,16 +6,20 @@
 namespace tinyt::cpu {
 namespace {
 
+// More than a quotient below 2^1024 needs.
+inline constexpr int kMostQuotients = 32;
+
 // The remainder of a / b for a >= 0, b > 0 and a / b finite; exact. Each step takes the rounded
 // quotient times b away: what is left is representable, and negative if the quotient was rounded
 // up.
 TINYT_INLINE F64 fmod_positive(F64 a, F64 b) {
-  for (;;) {
-    const I64 more = (I64)(abs(a) >= b);
-    if (!any(more)) return select(a < 0.0, a + b, a);
-    const Two<F64> p = two_prod(trunc(a / b), b);
-    a = select(more, (a - p.hi) - p.lo, a);
-  }
+  repeat(
+      kMostQuotients, carried(a), [&] { return (I64)(abs(a) >= b); },
+      [&](I64 more) {
+        const Two<F64> p = two_prod(trunc(a / b), b);
+        a = select(more, (a - p.hi) - p.lo, a);
+      });
+  return select(a < 0.0, a + b, a);
 }
 
 // C's fmod: the sign of a, exact.
@@ -54,19 +58,16 @@ TINYT_INLINE V floor_divide(V a, V b) {
 
 // There is no vector division of integers. A zero divisor gives 0 (callers refuse it before) and
 // the quotient of INT64_MIN by -1 wraps.
-inline int64_t floor_divide_lane(int64_t a, int64_t b) {
-  if (b == 0) return 0;
-  if (b == -1) return static_cast<int64_t>(-static_cast<uint64_t>(a));
-  const int64_t q = a / b;
-  return q - (a % b != 0 && (a < 0) != (b < 0));
-}
 TINYT_INLINE I64 floor_divide(I64 a, I64 b) {
-  for (int i = 0; i < kLanes<I64>; ++i) a[i] = floor_divide_lane(a[i], b[i]);
-  return a;
+  return each_lane(
+      [](auto x, auto y) {
+        const auto q = quotient(x, y);
+        return select((rest(x, y) != 0) & ((x < 0) != (y < 0)), q - 1, q);
+      },
+      a, b);
 }
 TINYT_INLINE I64 fmod(I64 a, I64 b) {
-  for (int i = 0; i < kLanes<I64>; ++i) a[i] = b[i] == 0 || b[i] == -1 ? 0 : a[i] % b[i];
-  return a;
+  return each_lane([](auto x, auto y) { return rest(x, y); }, a, b);
 }
 TINYT_INLINE I64 remainder(I64 a, I64 b) {
   return select(b == 0, I64{}, (I64)((U64)a - (U64)floor_divide(a, b) * (U64)b));
@@ -79,11 +80,13 @@ TINYT_INLINE I64 pow(I64 base, I64 exponent) {
   U64 power = U64{} + 1, square = (U64)base, e = (U64)exponent;
   // Only the parity of the exponent matters to 1 and -1; other bases are settled when it is < 0.
   e = select(unit, e & 1, select(negative, U64{}, e));
-  while (any(e)) {
-    power = select((e & 1) != 0, power * square, power);
-    square *= square;
-    e >>= 1;
-  }
+  repeat(
+      64, carried(power, square, e), [&] { return (I64)(e != 0); },
+      [&](I64) {
+        power = select((e & 1) != 0, power * square, power);
+        square *= square;
+        e >>= 1;
+      });
   return select(negative & ~unit, I64{}, (I64)power);
 }
 

@@ -28,17 +28,20 @@ inline constexpr double kDigamma[] = {
 
 inline constexpr double kHalfLog2PiMinusHalf = 0x1.acfe390c97d69p-2;
 
+// More than come between an argument and where a series holds.
+inline constexpr int kMostSteps = 16;
+
 // lgamma for x >= 0. Up to 1/2: lgamma(2 + x) - log(x (1 + x)); up to 1.5: lgamma(1 + x) - log(x),
 // both with the expansion at 2; up to 8: down to [1.5, 2.5) by the product of the steps.
 TINYT_INLINE F64 lgamma_positive(F64 x) {
   const I64 tiny = (I64)(x < 0.5), below = (I64)(x < 1.5), far = (I64)(x >= 8.0);
   F64 y = x, product = splat(1.0);
-  for (;;) {
-    const I64 more = (I64)(y >= 2.5) & ~far;
-    if (!any(more)) break;
-    y = select(more, y - 1.0, y);
-    product = select(more, product * y, product);
-  }
+  repeat(
+      kMostSteps, carried(y, product), [&] { return (I64)(y >= 2.5) & ~far; },
+      [&](I64 more) {
+        y = select(more, y - 1.0, y);
+        product = select(more, product * y, product);
+      });
   const F64 f = select(tiny, x, select(below, x - 1.0, y - 2.0));
   const F64 under_log = select(tiny, x * (1.0 + x), select(below | far, x, product));
   const F64 l = log(under_log);
@@ -68,14 +71,14 @@ TINYT_INLINE F32 lgamma(F32 x) {
 TINYT_OUTLINE F64 digamma(F64 x) {
   const I64 negative = (I64)(x < 0.0);
   F64 y = select(negative, 1.0 - x, x), steps = F64{}, low = F64{};
-  for (;;) {
-    const I64 more = (I64)(y < 10.0);
-    if (!any(more)) break;
-    const Two<F64> s = two_sum(steps, 1.0 / y);
-    steps = select(more, s.hi, steps);
-    low = select(more & (I64)(abs(s.hi) < __builtin_inf()), low + s.lo, low);
-    y = select(more, y + 1.0, y);
-  }
+  repeat(
+      kMostSteps, carried(y, steps, low), [&] { return (I64)(y < 10.0); },
+      [&](I64 more) {
+        const Two<F64> s = two_sum(steps, 1.0 / y);
+        steps = select(more, s.hi, steps);
+        low = select(more & (I64)(abs(s.hi) < __builtin_inf()), low + s.lo, low);
+        y = select(more, y + 1.0, y);
+      });
   const F64 r = 1.0 / y, z = r * r;
   const F64 value = (log(y) - fma(z, poly(z, kDigamma), 0.5 * r + low)) - steps;
   if (!any(negative)) return value;
@@ -97,10 +100,12 @@ inline constexpr double kBernoulli[] = {
 // formula (Abramowitz & Stegun 23.2.23 and 3.6.28).
 TINYT_OUTLINE F64 zeta_positive(F64 s, F64 q) {
   F64 sum = F64{}, a = q, power;
-  for (int k = 0; k < 10; ++k) {
-    sum += pow(a, -s);
-    a += 1.0;
-  }
+  repeat(
+      10, carried(sum, a), [] { return ~I64{}; },
+      [&](I64) {
+        sum += pow(a, -s);
+        a += 1.0;
+      });
   power = pow(a, -s);
   sum += power * a / (s - 1.0) + 0.5 * power;
   F64 rising = s;

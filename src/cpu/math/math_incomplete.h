@@ -33,12 +33,19 @@ TINYT_INLINE F64 keep(I64 mask, F64 a, F64 b) { return select(mask, a, b); }
 TINYT_INLINE Dual keep(I64 mask, Dual a, Dual b) {
   return {select(mask, a.v, b.v), select(mask, a.d, b.d)};
 }
+template <class F>
+TINYT_INLINE void each_value(Dual& x, const F& f) {
+  f(x.v);
+  f(x.d);
+}
 // Whether `step` still changes `sum`, in value or derivative.
 TINYT_INLINE I64 counts(F64 step, F64 sum) { return (I64)(abs(step) > 0x1p-54 * abs(sum)); }
 TINYT_INLINE I64 counts(Dual step, Dual sum) {
   return counts(step.v, sum.v) | counts(step.d, sum.d);
 }
 
+// In the loops below a lane keeps its value from where its terms no longer count: how many its
+// neighbours need must not show.
 // A bound on terms that no argument needs (some root of the parameters), so that every loop ends.
 inline constexpr int kMostTerms = 1 << 17;
 
@@ -158,12 +165,15 @@ struct IncompleteGamma {
   TINYT_INLINE N series(N from) const {
     N term = constant<N>(splat(1.0)), sum = term, next = from;
     const N at = constant<N>(x), one = term;
-    for (int k = 0; k < kMostTerms; ++k) {
-      next = next + one;
-      term = term * (at / next);
-      sum = sum + term;
-      if (!any(lower & counts(term, sum))) break;
-    }
+    I64 open = lower;
+    repeat(
+        kMostTerms, carried(next, term, sum, open), [&] { return open; },
+        [&](I64 lanes) {
+          next = next + one;
+          term = term * (at / next);
+          sum = keep(lanes, sum + term, sum);
+          open = lanes & counts(term, sum);
+        });
     return sum;
   }
 
@@ -172,18 +182,20 @@ struct IncompleteGamma {
   TINYT_INLINE N fraction(N from) const {
     const N one = constant<N>(splat(1.0)), two = constant<N>(splat(2.0));
     N b = constant<N>(x) + one - from, c = constant<N>(splat(0x1p900)), d = one / b, h = d;
-    const I64 mine = ~(uniform | lower);
+    I64 open = ~(uniform | lower);
     F64 i = splat(1.0);
-    for (int k = 0; k < kMostTerms; ++k, i += 1.0) {
-      const N part = constant<N>(i) * (from - constant<N>(i));
-      b = b + two;
-      c = b + part / c;
-      d = one / (part * d + b);
-      const N next = h * (c * d);
-      const I64 open = counts(next - h, next);
-      h = next;
-      if (!any(mine & open)) break;
-    }
+    repeat(
+        kMostTerms, carried(b, c, d, h, i, open), [&] { return open; },
+        [&](I64 lanes) {
+          const N part = constant<N>(i) * (from - constant<N>(i));
+          b = b + two;
+          c = b + part / c;
+          d = one / (part * d + b);
+          const N next = h * (c * d);
+          open = lanes & counts(next - h, next);
+          h = keep(lanes, next, h);
+          i += 1.0;
+        });
     return h;
   }
 
@@ -317,21 +329,24 @@ TINYT_INLINE Dual beta_fraction(Dual a, Dual b, F64 x_, I64 mine) {
   const Dual one = constant<Dual>(splat(1.0)), x = constant<Dual>(x_), sum = a + b;
   Dual c = one, d = one / (one - sum * x / (a + one)), h = d;
   F64 m_ = splat(1.0);
-  for (int k = 0; k < kMostTerms; ++k, m_ += 1.0) {
-    const Dual m = constant<Dual>(m_), twice = constant<Dual>(2.0 * m_);
-    const Dual even = m * (b - m) * x / ((a + twice - one) * (a + twice));
-    d = one / (one + even * d);
-    c = one + even / c;
-    h = h * (d * c);
-    const Dual odd =
-        constant<Dual>(F64{}) - (a + m) * (sum + m) * x / ((a + twice) * (a + twice + one));
-    d = one / (one + odd * d);
-    c = one + odd / c;
-    const Dual next = h * (d * c);
-    const I64 open = counts(next - h, next);
-    h = next;
-    if (!any(mine & open)) break;
-  }
+  I64 open = mine;
+  repeat(
+      kMostTerms, carried(c, d, h, m_, open), [&] { return open; },
+      [&](I64 lanes) {
+        const Dual m = constant<Dual>(m_), twice = constant<Dual>(2.0 * m_);
+        const Dual even = m * (b - m) * x / ((a + twice - one) * (a + twice));
+        d = one / (one + even * d);
+        c = one + even / c;
+        const Dual half = h * (d * c);
+        const Dual odd =
+            constant<Dual>(F64{}) - (a + m) * (sum + m) * x / ((a + twice) * (a + twice + one));
+        d = one / (one + odd * d);
+        c = one + odd / c;
+        const Dual next = half * (d * c);
+        open = lanes & counts(next - half, next);
+        h = keep(lanes, next, h);
+        m_ += 1.0;
+      });
   return h;
 }
 

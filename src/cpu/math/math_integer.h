@@ -18,28 +18,25 @@ TINYT_INLINE I64 shift_right(I64 x, I64 n) {
 }
 
 // Euclid's algorithm on magnitudes; there is no vector division of integers.
-inline uint64_t gcd_lane(uint64_t a, uint64_t b) {
-  while (b != 0) {
-    const uint64_t rest = a % b;
-    a = b;
-    b = rest;
-  }
+template <class U>
+inline U gcd_lane(U a, U b) {
+  constexpr int kMostSteps = 93;  // of Fibonacci numbers (Lamé)
+  repeat(
+      kMostSteps, carried(a, b), [&] { return b != 0; },
+      [&](auto) {
+        const U left = rest(a, b);
+        a = b;
+        b = left;
+      });
   return a;
 }
 TINYT_INLINE I64 gcd(I64 x, I64 y) {
-  const U64 a = (U64)abs(x), b = (U64)abs(y);
-  I64 result = {};
-  for (int i = 0; i < kLanes<I64>; ++i) result[i] = static_cast<int64_t>(gcd_lane(a[i], b[i]));
-  return result;
+  return (I64)each_lane([](auto a, auto b) { return gcd_lane(a, b); }, (U64)abs(x), (U64)abs(y));
 }
 // |x / gcd y|, where the product may wrap before its absolute value; 0 where one of them is 0.
 TINYT_INLINE I64 lcm(I64 x, I64 y) {
-  const U64 a = (U64)abs(x), b = (U64)abs(y);
-  U64 result = {};
-  for (int i = 0; i < kLanes<I64>; ++i) {
-    const uint64_t divisor = gcd_lane(a[i], b[i]);
-    result[i] = divisor == 0 ? 0 : a[i] / divisor * b[i];
-  }
+  const U64 result = each_lane([](auto a, auto b) { return quotient(a, gcd_lane(a, b)) * b; },
+                               (U64)abs(x), (U64)abs(y));
   return (I64)abs((I64)result);
 }
 

@@ -44,67 +44,78 @@ inline constexpr uint64_t kTwoOverPiBits[] = {
 };
 
 // 64 bits of the table from bit `at` on.
-inline uint64_t bits_from(int at) {
-  const uint64_t* w = kTwoOverPiBits + at / 64;
-  const int shift = at % 64;
-  return shift == 0 ? w[0] : w[0] << shift | w[1] >> (64 - shift);
+template <class U>
+TINYT_INLINE U bits_from(U at) {
+  const U word = at >> 6, shift = at & 63;
+  const U next = lookup(kTwoOverPiBits, word + 1);
+  return lookup(kTwoOverPiBits, word) << shift | next >> 1 >> (63 - shift);
 }
 
 // x 2/pi = quadrant + (hi + lo) mod 4, |hi + lo| <= 1/2, for finite |x| >= kSmallAngle, by Payne
 // and Hanek ("Radian reduction for trigonometric functions", 1983): of the product of the mantissa
-// with 2/pi only the 192 bits that matter modulo 4 are computed.
-inline int64_t large_angle(double x, double& hi, double& lo) {
-  const auto bits = __builtin_bit_cast(uint64_t, x);
-  const int exponent = static_cast<int>(bits >> 52 & 0x7FF) - 1075;
-  const uint64_t mantissa = (bits & 0xFFFFFFFFFFFFF) | 0x10000000000000;
-  const int at = exponent + 62;
-  using U128 = unsigned __int128;
-  const U128 low = U128{mantissa} * bits_from(at + 128);
-  const U128 mid = U128{mantissa} * bits_from(at + 64) + static_cast<uint64_t>(low >> 64);
-  const uint64_t high = mantissa * bits_from(at) + static_cast<uint64_t>(mid >> 64);
-  const uint64_t middle = static_cast<uint64_t>(mid);
+// with 2/pi only the 192 bits that matter modulo 4 are computed. Of one lane: a double and 64-bit
+// integers, or their traces.
+template <class U, class D, class I>
+TINYT_INLINE void large_angle(D x, D& hi, D& lo, I& quadrant) {
+  const U none = 0, one = 1, bits = bit_cast<U>(x);
+  const U at = (bits >> 52 & 0x7FF) - (1075 - 62);
+  const U mantissa = (bits & 0xFFFFFFFFFFFFF) | 0x10000000000000;
+  const U first = bits_from<U>(at), second = bits_from<U>(at + 64), third = bits_from<U>(at + 128);
+  const U low = mantissa * third, part = mantissa * second;
+  const U middle = part + high_product(mantissa, third);
+  const U carry = select(middle < part, one, none);
+  const U high = mantissa * first + high_product(mantissa, second) + carry;
   // Two bits of quadrant, then the fraction; above a half it counts down from the next quadrant.
-  U128 fraction = (U128{high} << 64 | middle) << 2 | static_cast<uint64_t>(low) >> 62;
-  int64_t quadrant = static_cast<int64_t>(high >> 62);
-  const bool down = fraction >> 127 != 0;
-  if (down) {
-    fraction = -fraction;
-    ++quadrant;
-  }
-  const auto top = static_cast<uint64_t>(fraction >> 64);
-  const int zeros = top != 0 ? __builtin_clzll(top) : 64;
-  fraction <<= zeros;
-  double unit = __builtin_bit_cast(double, static_cast<uint64_t>(1023 - 64 - zeros) << 52);
-  if (down != (x < 0)) unit = -unit;
-  hi = static_cast<double>(static_cast<uint64_t>(fraction >> 75) << 11) * unit;
-  lo = static_cast<double>(static_cast<uint64_t>(fraction >> 11)) * unit * 0x1p-53;
-  return x < 0 ? -quadrant : quadrant;
+  const U up_top = high << 2 | middle >> 62, up_bottom = middle << 2 | low >> 62;
+  const auto down = up_top >> 63 != 0, negative = x < 0;
+  const U top = select(down, ~up_top + select(up_bottom == 0, one, none), up_top);
+  const U bottom = select(down, none - up_bottom, up_bottom);
+  // Without the zeros that it begins with; of its upper half alone, if there are more.
+  const auto low_alone = top == 0;
+  const U zeros = leading_zeros(top | select(low_alone, one, none)) & select(low_alone, none, ~none);
+  const U shifted = top << zeros | bottom >> 1 >> (63 - zeros);
+  const U upper = select(low_alone, bottom, shifted);
+  const U lower = select(low_alone, none, bottom << zeros);
+  const U exponent = 1023 - 64 - select(low_alone, none + 64, zeros);
+  const D size = bit_cast<D>(exponent << 52), unit = select(down != negative, -size, size);
+  hi = to_double(upper >> 11 << 11) * unit;
+  lo = to_double(upper << 53 | lower >> 11) * unit * 0x1p-53;
+  const I count = (I)(high >> 62) + (I)select(down, one, none);
+  quadrant = select(negative, -count, count);
 }
 
-// Lane by lane, where |x| is large; not inlined: rare.
-__attribute__((noinline)) void reduce_large(const double* x, double* hi, double* lo,
-                                            int64_t* quadrant) {
+// Lane by lane, where |x| is large; not inlined: rare. Of other lanes, anything.
+#if defined(TINYT_TRACE)
+inline void large_angles(F64 x, I64 large, Two<F64>& y, I64& quadrant) {
+  large_angle<U64>(select(large, x, splat(kSmallAngle)), y.hi, y.lo, quadrant);
+}
+#else
+TINYT_OUTLINE void large_angles(F64 x, I64 large, Two<F64>& y, I64& quadrant) {
   for (int i = 0; i < kLanes<F64>; ++i) {
-    const double a = __builtin_fabs(x[i]);
-    if (a > kSmallAngle && a < __builtin_inf()) quadrant[i] = large_angle(x[i], hi[i], lo[i]);
+    if (large[i] == 0) continue;
+    double hi, lo;
+    int64_t turn;
+    large_angle<uint64_t>(double{x[i]}, hi, lo, turn);
+    y.hi[i] = hi;
+    y.lo[i] = lo;
+    quadrant[i] = turn;
   }
 }
+#endif
 
 // Replaces the lanes of `angle` where |x| is large.
 TINYT_INLINE void reduce_large_lanes(F64 x, Angle& angle) {
   const I64 large = (I64)(abs(x) > kSmallAngle) & (I64)(abs(x) < __builtin_inf());
   if (!any(large)) return;
-  double in[kLanes<F64>], hi[kLanes<F64>] = {}, lo[kLanes<F64>] = {};
-  int64_t quadrant[kLanes<F64>] = {};
-  store(in, x);
-  reduce_large(in, hi, lo, quadrant);
-  const F64 f = load<double>(hi);
-  Two<F64> y = two_prod(f, splat(kHalfPiHi));
-  y.lo += f * kHalfPiLo + load<double>(lo) * kHalfPiHi;
+  Two<F64> turn = {};
+  I64 quadrant = {};
+  large_angles(x, large, turn, quadrant);
+  Two<F64> y = two_prod(turn.hi, splat(kHalfPiHi));
+  y.lo += turn.hi * kHalfPiLo + turn.lo * kHalfPiHi;
   y = fast_two_sum(y.hi, y.lo);
   angle.hi = select(large, y.hi, angle.hi);
   angle.lo = select(large, y.lo, angle.lo);
-  angle.quadrant = select(large, load<int64_t>(quadrant), angle.quadrant);
+  angle.quadrant = select(large, quadrant, angle.quadrant);
 }
 
 TINYT_INLINE Angle reduce_angle(F64 x) {

@@ -17,7 +17,14 @@
 //   widen, narrow, nearest, to_float           conversions
 //   pick                                       lanes of two registers by number
 //   set_bytes, compress                        lanes of a mask side by side (if TINYT_COMPRESS)
+//   repeat, each_lane                          turns of a loop; a function of one lane
+//
+// What math*.h uses of it there is for simd_trace.h's values, too: they make scalar definitions.
 #pragma once
+
+#if defined(TINYT_TRACE)
+#include "cpu/simd/simd_trace.h"
+#else
 
 #include "cpu/simd/simd_types.h"
 #if defined(__SSE4_2__)
@@ -78,9 +85,6 @@ TINYT_INLINE V pick(V a, V b, Mask<V> index) {
 }
 #endif
 
-// Of integers, which wrap: unsigned.
-TINYT_INLINE U64 fma(U64 a, U64 b, U64 c) { return a * b + c; }
-
 // ---- lane masks of V from bools in memory, one byte a lane, and back
 
 template <class V>
@@ -112,87 +116,58 @@ TINYT_INLINE void store_mask_part(void* p, M mask, int64_t n) {
   __builtin_memcpy(p, bytes, static_cast<size_t>(n));
 }
 
-// ---- rounding to an integer
-
-template <class V>
-TINYT_INLINE V floor(V x) {
-  return round_to<kDown>(x);
-}
-template <class V>
-TINYT_INLINE V ceil(V x) {
-  return round_to<kUp>(x);
-}
-template <class V>
-TINYT_INLINE V trunc(V x) {
-  return round_to<kToZero>(x);
-}
-template <class V>
-TINYT_INLINE V round_even(V x) {
-  return round_to<kToNearestEven>(x);
-}
-
-// The nearest integer of a small float (|x| < 2^22, 2^51), ties to even, also as an integer:
-// adding 1.5 * 2^(mantissa bits) leaves it in the low bits. Of others, anything.
-TINYT_INLINE F32 nearest(F32 x, I32& k) {
-  const F32 shifted = x + 0x1.8p23f;
-  k = (I32)(bit_cast<U32>(shifted) - 0x4B400000);
-  return shifted - 0x1.8p23f;
-}
-TINYT_INLINE F64 nearest(F64 x, I64& k) {
-  const F64 shifted = x + 0x1.8p52;
-  k = (I64)(bit_cast<U64>(shifted) - 0x4338000000000000);
-  return shifted - 0x1.8p52;
-}
-// The same of x * y; near the middle of two integers, one of them.
-TINYT_INLINE F32 nearest_product(F32 x, float y, I32& k) {
-  const F32 shifted = fma(x, splat(y), splat(0x1.8p23f));
-  k = (I32)(bit_cast<U32>(shifted) - 0x4B400000);
-  return shifted - 0x1.8p23f;
-}
 TINYT_INLINE F32 to_float(I32 k) { return __builtin_convertvector(k, F32); }
-// |k| < 2^51: not every level converts 64-bit integers.
-TINYT_INLINE F64 to_float(I64 k) { return bit_cast<F64>(k + 0x4338000000000000) - 0x1.8p52; }
 
-// ---- signs
+// ---- functions of one lane
 
-TINYT_INLINE F32 abs(F32 x) { return bit_cast<F32>(bit_cast<I32>(x) & INT32_MAX); }
-TINYT_INLINE F64 abs(F64 x) { return bit_cast<F64>(bit_cast<I64>(x) & INT64_MAX); }
-// INT64_MIN stays what it is.
-TINYT_INLINE I64 abs(I64 x) {
-  const U64 negative = (U64)(x < 0);
-  return (I64)(((U64)x ^ negative) - negative);
+TINYT_INLINE uint64_t high_product(uint64_t a, uint64_t b) {
+  return static_cast<uint64_t>(static_cast<unsigned __int128>(a) * b >> 64);
+}
+TINYT_INLINE uint64_t leading_zeros(uint64_t x) {  // x > 0
+  return static_cast<uint64_t>(__builtin_clzll(x));
+}
+TINYT_INLINE double to_double(uint64_t x) { return static_cast<double>(x); }
+// Towards 0. By 0: 0; of INT64_MIN by -1: itself.
+TINYT_INLINE int64_t quotient(int64_t a, int64_t b) {
+  if (b == 0) return 0;
+  return b == -1 ? static_cast<int64_t>(-static_cast<uint64_t>(a)) : a / b;
+}
+TINYT_INLINE int64_t rest(int64_t a, int64_t b) { return b == 0 || b == -1 ? 0 : a % b; }
+TINYT_INLINE uint64_t quotient(uint64_t a, uint64_t b) { return b == 0 ? 0 : a / b; }
+TINYT_INLINE uint64_t rest(uint64_t a, uint64_t b) { return b == 0 ? 0 : a % b; }
+template <size_t N>
+TINYT_INLINE uint64_t lookup(const uint64_t (&table)[N], uint64_t index) {
+  return table[index];
 }
 
-TINYT_INLINE I32 sign_bit(F32 x) { return bit_cast<I32>(x) & INT32_MIN; }
-TINYT_INLINE I64 sign_bit(F64 x) { return bit_cast<I64>(x) & INT64_MIN; }
+// ---- turns and lanes
 
-// Magnitude of x, sign of s.
-template <class V>
-TINYT_INLINE V copysign(V x, V s) {
-  return bit_cast<V>(bit_cast<Mask<V>>(abs(x)) | sign_bit(s));
+TINYT_INLINE bool any(bool condition) { return condition; }  // of a function of one lane
+
+// What the turns of a loop change; the trace needs to know.
+struct Carried {};
+template <class... V>
+TINYT_INLINE Carried carried(V&...) {
+  return {};
 }
-
-// ---- minimum, maximum: a NaN wins, and +0 is above -0, so the operands' order is the same. Floats
-// of 64-byte registers have forms of their own.
-
-template <class V>
-TINYT_INLINE V maximum(V a, V b) {
-  V m = select(a > b, a, b);
-  if constexpr (kIsFloat<V>) {
-    m = select(a == b, bit_cast<V>(bit_cast<Mask<V>>(a) & bit_cast<Mask<V>>(b)), m);
-    m = select(a != a, a, m);
+// Turns as long as more() has a lane set, at most so many, each of them turn(more()).
+template <class More, class Turn>
+TINYT_INLINE void repeat(int most, Carried, const More& more, const Turn& turn) {
+  for (int k = 0; k < most; ++k) {
+    const auto lanes = more();
+    if (!any(lanes)) break;
+    turn(lanes);
   }
-  return m;
 }
-template <class V>
-TINYT_INLINE V minimum(V a, V b) {
-  V m = select(a < b, a, b);
-  if constexpr (kIsFloat<V>) {
-    m = select(a == b, bit_cast<V>(bit_cast<Mask<V>>(a) | bit_cast<Mask<V>>(b)), m);
-    m = select(a != a, a, m);
-  }
-  return m;
+// f of each lane, where there is no vector form of it.
+template <class F, class V, class... More>
+TINYT_INLINE V each_lane(const F& f, V x, More... y) {
+  for (int i = 0; i < kLanes<V>; ++i) x[i] = f(x[i], y[i]...);
+  return x;
 }
 
 }  // namespace
 }  // namespace tinyt::cpu
+
+#include "cpu/simd/simd_values.h"
+#endif  // TINYT_TRACE

@@ -1,0 +1,61 @@
+#include "core/ops/scalar_definition.h"
+
+#include <atomic>
+
+#include "core/base/error.h"
+
+namespace tinyt {
+
+namespace {
+
+struct MachineOpInfo {
+  std::string_view name;
+  int operands;
+};
+constexpr MachineOpInfo kMachineOps[] = {
+#define MACHINE_OP(name, operands) {#name, operands},
+#include "core/ops/machine_ops.def"
+#undef MACHINE_OP
+};
+
+struct ScalarTypeInfo {
+  std::string_view name;
+  int width;
+};
+constexpr ScalarTypeInfo kScalarTypes[] = {{"bool", 1}, {"u8", 8},   {"i8", 8},
+                                           {"i32", 32}, {"u32", 32}, {"i64", 64},
+                                           {"u64", 64}, {"f32", 32}, {"f64", 64}};
+
+std::atomic<DefinitionSource> g_source{nullptr};
+
+}  // namespace
+
+int width_of(ScalarType type) { return kScalarTypes[static_cast<size_t>(type)].width; }
+std::string_view name_of(ScalarType type) { return kScalarTypes[static_cast<size_t>(type)].name; }
+std::string_view name_of(MachineOp op) { return kMachineOps[static_cast<size_t>(op)].name; }
+int operands_of(MachineOp op) { return kMachineOps[static_cast<size_t>(op)].operands; }
+
+ScalarType scalar_type_of(DType compute) {
+  switch (compute) {
+    case DType::Bool:
+      return ScalarType::U8;
+    case DType::Int64:
+      return ScalarType::I64;
+    case DType::Float32:
+      return ScalarType::F32;
+    case DType::Float64:
+      return ScalarType::F64;
+    default:
+      fail(ErrorKind::DType, "scalar definitions compute in bool, int64, float32 and float64, not ",
+           name_of(compute));
+  }
+}
+
+void register_scalar_definitions(DefinitionSource source) { g_source = source; }
+
+const ScalarDefinition* scalar_definition(OpId op, DType compute) {
+  const DefinitionSource source = g_source;
+  return source == nullptr ? nullptr : source(op, compute);
+}
+
+}  // namespace tinyt

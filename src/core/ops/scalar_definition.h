@@ -1,0 +1,62 @@
+// Scalar ops as data: what one element of the result is, in machine operations.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "core/base/dtype.h"
+#include "core/ops/ops.h"
+
+namespace tinyt {
+
+enum class ScalarType : uint8_t { Bool, U8, I8, I32, U32, I64, U64, F32, F64, kCount };
+inline constexpr bool is_float(ScalarType t) {
+  return t == ScalarType::F32 || t == ScalarType::F64;
+}
+inline constexpr bool is_signed(ScalarType t) {
+  return t == ScalarType::I8 || t == ScalarType::I32 || t == ScalarType::I64;
+}
+// Bits; of Bool 1.
+int width_of(ScalarType type);
+std::string_view name_of(ScalarType type);
+
+enum class MachineOp : uint8_t {
+#define MACHINE_OP(name, operands) name,
+#include "core/ops/machine_ops.def"
+#undef MACHINE_OP
+  kCount,
+};
+std::string_view name_of(MachineOp op);
+int operands_of(MachineOp op);
+
+// A list in which operands come before what uses them. One element of the result is the value of
+// node `result`, given one of each operand.
+struct ScalarDefinition {
+  struct Node {
+    MachineOp op;
+    ScalarType type;  // of its value; of loop, leave_unless, set and end_loop, which have none, Bool
+    int32_t in[3] = {-1, -1, -1};
+    uint64_t bits = 0;
+
+    bool operator==(const Node&) const = default;
+  };
+  std::vector<Node> nodes;
+  int32_t result = -1;
+  std::vector<ScalarType> inputs;  // a condition is a Bool
+  std::vector<std::vector<uint64_t>> tables;
+
+  ScalarType type() const { return nodes[static_cast<size_t>(result)].type; }
+};
+
+// The type that values of a dtype which ops compute in have in definitions; of bools as numbers.
+ScalarType scalar_type_of(DType compute);
+
+// The definition of a scalar op that computes in such a dtype, the same at every call; null where
+// the op does not take it. Made at the first call.
+const ScalarDefinition* scalar_definition(OpId op, DType compute);
+// From where; called once, by the kernels that have them.
+using DefinitionSource = const ScalarDefinition* (*)(OpId op, DType compute);
+void register_scalar_definitions(DefinitionSource source);
+
+}  // namespace tinyt

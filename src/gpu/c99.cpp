@@ -1,0 +1,166 @@
+// C99. Signed integers go through unsigned ones where they may wrap.
+#include "gpu/dialect.h"
+
+namespace tinyt::gpu {
+
+namespace {
+
+using enum MachineOp;
+
+constexpr Types kUnsigned = kU32 | kU64, kSigned = kI32 | kI64, kWhole = kUnsigned | kSigned;
+constexpr Types kBytes = kU8 | kI8;
+
+constexpr Spelling kSpellings[] = {
+    {copy, kAny, kAny, "$0"},
+    {add, kFloats | kUnsigned, kAny, "$0 + $1"},
+    {add, kBytes, kAny, "($T)($0 + $1)"},
+    {add, kSigned, kAny, "($T)(($U)$0 + ($U)$1)"},
+    {sub, kFloats | kUnsigned, kAny, "$0 - $1"},
+    {sub, kBytes, kAny, "($T)($0 - $1)"},
+    {sub, kSigned, kAny, "($T)(($U)$0 - ($U)$1)"},
+    {mul, kFloats | kUnsigned, kAny, "$0 * $1"},
+    {mul, kBytes, kAny, "($T)($0 * $1)"},
+    {mul, kSigned, kAny, "($T)(($U)$0 * ($U)$1)"},
+    {div, kFloats, kAny, "$0 / $1"},
+    {fma, kF32, kAny, "fmaf($0, $1, $2)"},
+    {fma, kF64, kAny, "fma($0, $1, $2)"},
+    {sqrt, kF32, kAny, "sqrtf($0)"},
+    {sqrt, kF64, kAny, "sqrt($0)"},
+    {neg, kFloats, kAny, "-$0"},
+    {floor, kF32, kAny, "floorf($0)"},
+    {floor, kF64, kAny, "floor($0)"},
+    {ceil, kF32, kAny, "ceilf($0)"},
+    {ceil, kF64, kAny, "ceil($0)"},
+    {trunc, kF32, kAny, "truncf($0)"},
+    {trunc, kF64, kAny, "trunc($0)"},
+    {round_even, kF32, kAny, "rintf($0)"},
+    {round_even, kF64, kAny, "rint($0)"},
+    {quotient, kI64, kAny, "tt_quotient_i64($0, $1)"},
+    {quotient, kU64, kAny, "tt_quotient_u64($0, $1)"},
+    {rest, kI64, kAny, "tt_rest_i64($0, $1)"},
+    {rest, kU64, kAny, "tt_rest_u64($0, $1)"},
+    {high_product, kU64, kAny, "tt_high_product($0, $1)"},
+    {leading_zeros, kU64, kAny, "tt_leading_zeros($0)"},
+    {bit_and, kBytes, kAny, "($T)($0 & $1)"},
+    {bit_and, kAny, kAny, "$0 & $1"},
+    {bit_or, kBytes, kAny, "($T)($0 | $1)"},
+    {bit_or, kAny, kAny, "$0 | $1"},
+    {bit_xor, kBytes, kAny, "($T)($0 ^ $1)"},
+    {bit_xor, kAny, kAny, "$0 ^ $1"},
+    {bit_not, kBool, kAny, "!$0"},
+    {bit_not, kBytes, kAny, "($T)~$0"},
+    {bit_not, kAny, kAny, "~$0"},
+    {shift_left, kUnsigned, kAny, "$0 << $1"},
+    {shift_left, kSigned, kAny, "($T)(($U)$0 << $1)"},
+    {shift_right, kWhole, kAny, "$0 >> $1"},
+    {equal, kBool, kAny, "$0 == $1"},
+    {not_equal, kBool, kAny, "$0 != $1"},
+    {less, kBool, kAny, "$0 < $1"},
+    {less_equal, kBool, kAny, "$0 <= $1"},
+    {select, kAny, kBool, "$0 ? $1 : $2"},
+    {bit_cast, kI32, kF32, "(int32_t)tt_bits_f32($0)"},
+    {bit_cast, kU32, kF32, "tt_bits_f32($0)"},
+    {bit_cast, kI64, kF64, "(int64_t)tt_bits_f64($0)"},
+    {bit_cast, kU64, kF64, "tt_bits_f64($0)"},
+    {bit_cast, kF32, kWhole, "tt_f32_of_bits((uint32_t)$0)"},
+    {bit_cast, kF64, kWhole, "tt_f64_of_bits((uint64_t)$0)"},
+    {bit_cast, kAny, kAny, "($T)$0"},
+    {convert, kAny, kAny, "($T)$0"},
+    {mask, kBytes, kAny, "($T)-$0"},
+    {mask, kAny, kAny, "-($T)$0"},
+    {lookup, kU64, kAny, "$R[$0]"},
+};
+
+constexpr Helper kHelpers[] = {
+    {"tt_bits_f32", R"(static inline uint32_t tt_bits_f32(float x) {
+  uint32_t bits;
+  memcpy(&bits, &x, sizeof bits);
+  return bits;
+}
+)"},
+    {"tt_bits_f64", R"(static inline uint64_t tt_bits_f64(double x) {
+  uint64_t bits;
+  memcpy(&bits, &x, sizeof bits);
+  return bits;
+}
+)"},
+    {"tt_f32_of_bits", R"(static inline float tt_f32_of_bits(uint32_t bits) {
+  float x;
+  memcpy(&x, &bits, sizeof x);
+  return x;
+}
+)"},
+    {"tt_f64_of_bits", R"(static inline double tt_f64_of_bits(uint64_t bits) {
+  double x;
+  memcpy(&x, &bits, sizeof x);
+  return x;
+}
+)"},
+    {"tt_quotient_i64", R"(static inline int64_t tt_quotient_i64(int64_t a, int64_t b) {
+  if (b == 0) return 0;
+  return b == -1 ? (int64_t)(0 - (uint64_t)a) : a / b;
+}
+)"},
+    {"tt_quotient_u64", R"(static inline uint64_t tt_quotient_u64(uint64_t a, uint64_t b) {
+  return b == 0 ? 0 : a / b;
+}
+)"},
+    {"tt_rest_i64", R"(static inline int64_t tt_rest_i64(int64_t a, int64_t b) {
+  return b == 0 || b == -1 ? 0 : a % b;
+}
+)"},
+    {"tt_rest_u64", R"(static inline uint64_t tt_rest_u64(uint64_t a, uint64_t b) {
+  return b == 0 ? 0 : a % b;
+}
+)"},
+    {"tt_high_product", R"(static inline uint64_t tt_high_product(uint64_t a, uint64_t b) {
+  const uint64_t a_low = a & 0xffffffffu, a_high = a >> 32;
+  const uint64_t b_low = b & 0xffffffffu, b_high = b >> 32;
+  const uint64_t cross = a_high * b_low + (a_low * b_low >> 32);
+  const uint64_t other = a_low * b_high + (cross & 0xffffffffu);
+  return a_high * b_high + (cross >> 32) + (other >> 32);
+}
+)"},
+    {"tt_leading_zeros", R"(static inline uint64_t tt_leading_zeros(uint64_t x) {
+  uint64_t zeros = 0;
+  for (int step = 32; step > 0; step /= 2) {
+    if (x >> (64 - step) == 0) {
+      zeros += (uint64_t)step;
+      x <<= step;
+    }
+  }
+  return zeros;
+}
+)"},
+};
+
+}  // namespace
+
+// A product and a sum must not become one operation: GCC does not with -std=c99.
+constinit const Dialect kC99{
+    .name = "c99",
+    .file_suffix = ".c",
+    .begin = R"(#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__clang__)
+#pragma STDC FP_CONTRACT OFF
+#elif defined(__GNUC__) && !defined(__STRICT_ANSI__)
+#pragma GCC optimize("fp-contract=off")
+#endif
+)",
+    .function = "static inline ",
+    .table = "static const ",
+    .unused = "(void)$0;",
+    .types = {"bool", "uint8_t", "int8_t", "int32_t", "uint32_t", "int64_t", "uint64_t", "float",
+              "double"},
+    .literal_suffix = {"", "", "", "", "u", "", "u", "f", ""},
+    .infinity = {"INFINITY", "(double)INFINITY"},
+    .nan = {"NAN", "(double)NAN"},
+    .spellings = kSpellings,
+    .helpers = kHelpers,
+};
+
+}  // namespace tinyt::gpu

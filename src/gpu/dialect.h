@@ -1,0 +1,61 @@
+// A language that kernels are printed in: how it spells types, machine operations and what it lacks.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "core/ops/scalar_definition.h"
+
+namespace tinyt::gpu {
+
+// Sets of types, as bits.
+using Types = uint32_t;
+constexpr Types set_of(ScalarType t) { return Types{1} << static_cast<int>(t); }
+inline constexpr Types kF32 = set_of(ScalarType::F32), kF64 = set_of(ScalarType::F64),
+                       kFloats = kF32 | kF64;
+inline constexpr Types kI8 = set_of(ScalarType::I8), kI32 = set_of(ScalarType::I32),
+                       kI64 = set_of(ScalarType::I64);
+inline constexpr Types kU8 = set_of(ScalarType::U8), kU32 = set_of(ScalarType::U32),
+                       kU64 = set_of(ScalarType::U64), kBool = set_of(ScalarType::Bool);
+inline constexpr Types kAny = (Types{1} << static_cast<int>(ScalarType::kCount)) - 1;
+
+// How an operation is written: $0, $1, $2 its operands, $T its type, $U the unsigned one of that
+// width. The first row that fits holds.
+struct Spelling {
+  MachineOp op;
+  Types to;    // types of its value
+  Types from;  // and of its first operand
+  std::string_view text;
+};
+
+// A function that a source brings where something in it calls it.
+struct Helper {
+  std::string_view name;
+  std::string_view text;
+};
+
+struct Dialect {
+  std::string_view name;
+  std::string_view file_suffix;
+  std::string_view begin;     // of every source
+  std::string_view function;  // what stands before a function's type
+  std::string_view table;     // before a constant table's
+  std::string_view unused;    // what names an argument that nothing reads, $0; may be empty
+  std::string_view types[static_cast<int>(ScalarType::kCount)];  // empty: none such
+  // Behind whole numbers; an infinity and a NaN, where $T is the type.
+  std::string_view literal_suffix[static_cast<int>(ScalarType::kCount)];
+  std::string_view infinity[2], nan[2];  // of F32 and F64
+  std::span<const Spelling> spellings;
+  // In such an order that each calls those before it.
+  std::span<const Helper> helpers;
+
+  std::string_view type(ScalarType t) const { return types[static_cast<int>(t)]; }
+};
+
+extern const Dialect kC99;
+// ValueError where there is none of that name.
+const Dialect& dialect_of(std::string_view name);
+std::span<const Dialect* const> dialects();
+
+}  // namespace tinyt::gpu

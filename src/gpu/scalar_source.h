@@ -1,0 +1,19 @@
+// Scalar definitions as functions of a language.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "gpu/dialect.h"
+
+namespace tinyt::gpu {
+
+// A function of that name, of one element each. NotImplementedError where the dialect has no
+// spelling for something in it, with its name and type.
+std::string function_source(const ScalarDefinition& definition, std::string_view name,
+                            const Dialect& dialect);
+
+// What a source begins with: the dialect's own lines, and the helpers that the text calls.
+std::string beginning_of(std::string_view text, const Dialect& dialect);
+
+}  // namespace tinyt::gpu
