@@ -77,6 +77,12 @@ need_sanitizers() {
 # Opens the pages that compiled functions write.
 need_browser() { need chromium has chromium; }
 
+# A software renderer for wgpu, which validates WGSL.
+need_renderer() {
+  need libegl1 compgen -G "/usr/lib/*/libEGL.so.1"
+  need libgl1-mesa-dri compgen -G "/usr/lib/*/dri/swrast_dri.so"
+}
+
 # new_venv DIR: a new environment; the python to use is DIR/bin/python.
 new_venv() {
   python3 -m venv "$1"

@@ -5,7 +5,9 @@
 #include "call.h"
 #include "casters.h"
 #include "core/base/error.h"
+#include "core/graph/fused_kernel.h"
 #include "core/ops/scalar_definition.h"
+#include "gpu/fused_source.h"
 #include "gpu/scalar_source.h"
 #include "submodules.h"
 
@@ -15,11 +17,15 @@ namespace tinyt {
 
 namespace {
 
-const ScalarDefinition& definition(const std::string& name, const py::handle& dtype) {
+DType dtype_in(const py::handle& dtype) {
   const int number = dtype_number(dtype.ptr());
   require(number >= 0, ErrorKind::Type, "dtype must be a dtype, got ",
           std::string(py::str(py::type::handle_of(dtype).attr("__name__"))));
-  const auto compute = static_cast<DType>(number);
+  return static_cast<DType>(number);
+}
+
+const ScalarDefinition& definition(const std::string& name, const py::handle& dtype) {
+  const DType compute = dtype_in(dtype);
   const auto op = find_op(name);
   require(op && info(*op).kind == OpKind::Scalar, ErrorKind::Value, "no scalar op ", name);
   const ScalarDefinition* found = scalar_definition(*op, compute);
@@ -39,8 +45,9 @@ py::list nodes_of(const std::string& name, const py::handle& dtype) {
 }
 
 // Functions of the given names, each of an op and the dtype that it computes in, as one source.
-std::string source_of(const std::vector<std::tuple<std::string, std::string, py::object>>& functions,
-                      const std::string& dialect_name) {
+std::string source_of(
+    const std::vector<std::tuple<std::string, std::string, py::object>>& functions,
+    const std::string& dialect_name) {
   const gpu::Dialect& dialect = gpu::dialect_of(dialect_name);
   std::string text;
   for (const auto& [name, op, dtype] : functions)
@@ -48,9 +55,60 @@ std::string source_of(const std::vector<std::tuple<std::string, std::string, py:
   return gpu::beginning_of(text, dialect) + text;
 }
 
+// (op, dtype of the call, dtype of the result, per row, operands as (value, whether it is single)).
+using OpTuple =
+    std::tuple<std::string, py::object, py::object, bool, std::vector<std::pair<int, bool>>>;
+
+FusedKernel kernel_of(const std::vector<int64_t>& shape, size_t reduced,
+                      const std::vector<py::object>& loads, const std::vector<OpTuple>& ops,
+                      const std::vector<int>& stores) {
+  FusedKernel kernel;
+  kernel.shape = Dims(shape);
+  kernel.reduced = reduced;
+  kernel.loads = static_cast<int>(loads.size());
+  for (const py::object& dtype : loads) kernel.values.push_back({dtype_in(dtype), false});
+  for (const auto& [name, compute, dtype, per_row, in] : ops) {
+    const auto op = find_op(name);
+    require(op.has_value(), ErrorKind::Value, "no op ", name);
+    kernel.values.push_back({dtype_in(dtype), per_row});
+    kernel.ops.push_back({*op, dtype_in(compute), {}});
+    for (const auto& [value, single] : in) kernel.ops.back().in.push_back({value, single});
+  }
+  kernel.stores = stores;
+  verify(kernel);
+  return kernel;
+}
+
+std::string fused_source(const FusedKernel& kernel, const std::vector<int>& inner,
+                         const std::string& name, const std::string& dialect_name) {
+  std::vector<gpu::Inner> layouts;
+  for (const int layout : inner) {
+    require(layout >= 0 && layout <= 2, ErrorKind::Value, "no layout ", layout);
+    layouts.push_back(static_cast<gpu::Inner>(layout));
+  }
+  const gpu::Dialect& dialect = gpu::dialect_of(dialect_name);
+  const std::string text = "\n" + gpu::kernel_source(kernel, layouts, name, dialect);
+  return gpu::beginning_of(text, dialect) + text;
+}
+
 }  // namespace
 
 void bind_source(py::module_& m) {
+  py::class_<FusedKernel> kernel(m, "FusedKernel",
+                                 "What a region of fused operations computes, for any device.");
+  kernel
+      .def(py::init(&kernel_of), py::arg("shape"), py::arg("reduced"), py::arg("loads"),
+           py::arg("ops"), py::arg("stores"))
+      .def(
+          "interpret",
+          [](const FusedKernel& self, const std::vector<Tensor>& loads) {
+            return interpret(self, loads);
+          },
+          py::arg("loads"), "Its stores, one operation after another.")
+      .def("source", fused_source, py::arg("inner"), py::arg("name"), py::arg("dialect"),
+           "A function of that name; ``inner``: how each load lies along the last dimension, "
+           "0 strided, 1 dense, 2 repeated.");
+  forbid_bare_new(kernel);
   m.def("scalar_definition", nodes_of, py::arg("op"), py::arg("dtype"));
   m.def("scalar_source", source_of, py::arg("functions"), py::arg("dialect"));
 }

@@ -1,5 +1,5 @@
-// C99. Signed integers go through unsigned ones where they may wrap.
-#include "gpu/dialect.h"
+// C99.
+#include "gpu/c_like.h"
 
 namespace tinyt::gpu {
 
@@ -7,26 +7,11 @@ namespace {
 
 using enum MachineOp;
 
-constexpr Types kUnsigned = kU32 | kU64, kSigned = kI32 | kI64, kWhole = kUnsigned | kSigned;
-constexpr Types kBytes = kU8 | kI8;
-
 constexpr Spelling kSpellings[] = {
-    {copy, kAny, kAny, "$0"},
-    {add, kFloats | kUnsigned, kAny, "$0 + $1"},
-    {add, kBytes, kAny, "($T)($0 + $1)"},
-    {add, kSigned, kAny, "($T)(($U)$0 + ($U)$1)"},
-    {sub, kFloats | kUnsigned, kAny, "$0 - $1"},
-    {sub, kBytes, kAny, "($T)($0 - $1)"},
-    {sub, kSigned, kAny, "($T)(($U)$0 - ($U)$1)"},
-    {mul, kFloats | kUnsigned, kAny, "$0 * $1"},
-    {mul, kBytes, kAny, "($T)($0 * $1)"},
-    {mul, kSigned, kAny, "($T)(($U)$0 * ($U)$1)"},
-    {div, kFloats, kAny, "$0 / $1"},
     {fma, kF32, kAny, "fmaf($0, $1, $2)"},
     {fma, kF64, kAny, "fma($0, $1, $2)"},
     {sqrt, kF32, kAny, "sqrtf($0)"},
     {sqrt, kF64, kAny, "sqrt($0)"},
-    {neg, kFloats, kAny, "-$0"},
     {floor, kF32, kAny, "floorf($0)"},
     {floor, kF64, kAny, "floor($0)"},
     {ceil, kF32, kAny, "ceilf($0)"},
@@ -35,40 +20,12 @@ constexpr Spelling kSpellings[] = {
     {trunc, kF64, kAny, "trunc($0)"},
     {round_even, kF32, kAny, "rintf($0)"},
     {round_even, kF64, kAny, "rint($0)"},
-    {quotient, kI64, kAny, "tt_quotient_i64($0, $1)"},
-    {quotient, kU64, kAny, "tt_quotient_u64($0, $1)"},
-    {rest, kI64, kAny, "tt_rest_i64($0, $1)"},
-    {rest, kU64, kAny, "tt_rest_u64($0, $1)"},
     {high_product, kU64, kAny, "tt_high_product($0, $1)"},
     {leading_zeros, kU64, kAny, "tt_leading_zeros($0)"},
-    {bit_and, kBytes, kAny, "($T)($0 & $1)"},
-    {bit_and, kAny, kAny, "$0 & $1"},
-    {bit_or, kBytes, kAny, "($T)($0 | $1)"},
-    {bit_or, kAny, kAny, "$0 | $1"},
-    {bit_xor, kBytes, kAny, "($T)($0 ^ $1)"},
-    {bit_xor, kAny, kAny, "$0 ^ $1"},
-    {bit_not, kBool, kAny, "!$0"},
-    {bit_not, kBytes, kAny, "($T)~$0"},
-    {bit_not, kAny, kAny, "~$0"},
-    {shift_left, kUnsigned, kAny, "$0 << $1"},
-    {shift_left, kSigned, kAny, "($T)(($U)$0 << $1)"},
-    {shift_right, kWhole, kAny, "$0 >> $1"},
-    {equal, kBool, kAny, "$0 == $1"},
-    {not_equal, kBool, kAny, "$0 != $1"},
-    {less, kBool, kAny, "$0 < $1"},
-    {less_equal, kBool, kAny, "$0 <= $1"},
-    {select, kAny, kBool, "$0 ? $1 : $2"},
-    {bit_cast, kI32, kF32, "(int32_t)tt_bits_f32($0)"},
-    {bit_cast, kU32, kF32, "tt_bits_f32($0)"},
-    {bit_cast, kI64, kF64, "(int64_t)tt_bits_f64($0)"},
-    {bit_cast, kU64, kF64, "tt_bits_f64($0)"},
+    {bit_cast, kWhole, kF32, "($T)tt_bits_f32($0)"},
+    {bit_cast, kWhole, kF64, "($T)tt_bits_f64($0)"},
     {bit_cast, kF32, kWhole, "tt_f32_of_bits((uint32_t)$0)"},
     {bit_cast, kF64, kWhole, "tt_f64_of_bits((uint64_t)$0)"},
-    {bit_cast, kAny, kAny, "($T)$0"},
-    {convert, kAny, kAny, "($T)$0"},
-    {mask, kBytes, kAny, "($T)-$0"},
-    {mask, kAny, kAny, "-($T)$0"},
-    {lookup, kU64, kAny, "$R[$0]"},
 };
 
 constexpr Helper kHelpers[] = {
@@ -139,7 +96,6 @@ constexpr Helper kHelpers[] = {
 // A product and a sum must not become one operation: GCC does not with -std=c99.
 constinit const Dialect kC99{
     .name = "c99",
-    .file_suffix = ".c",
     .begin = R"(#include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -151,15 +107,23 @@ constinit const Dialect kC99{
 #pragma GCC optimize("fp-contract=off")
 #endif
 )",
-    .function = "static inline ",
-    .table = "static const ",
-    .unused = "(void)$0;",
     .types = {"bool", "uint8_t", "int8_t", "int32_t", "uint32_t", "int64_t", "uint64_t", "float",
               "double"},
     .literal_suffix = {"", "", "", "", "u", "", "u", "f", ""},
     .infinity = {"INFINITY", "(double)INFINITY"},
     .nan = {"NAN", "(double)NAN"},
+    .memory_types = {"uint8_t", "uint8_t", "int8_t", "int16_t", "int32_t", "int64_t", "uint16_t",
+                     "uint16_t", "float", "double", "", ""},
+    .table = "static const $T $N[$C] = {$E};",
+    .unused = "(void)$N;",
+    .function = "static inline $T $N($A)",
+    .kernel = "void $N($A)",
+    .reads = "const $T* $N",
+    .writes = "$T* $N",
+    .sizes = "const $T* $N",
+    .thread = "",
     .spellings = kSpellings,
+    .common = kCLike,
     .helpers = kHelpers,
 };
 

@@ -6,7 +6,7 @@ namespace tinyt::gpu {
 
 namespace {
 
-constexpr const Dialect* kDialects[] = {&kC99};
+constexpr const Dialect* kDialects[] = {&kC99, &kCuda, &kHip, &kMetal, &kOpenCl, &kWgsl};
 
 }  // namespace
 
@@ -16,7 +16,8 @@ const Dialect& dialect_of(std::string_view name) {
   for (const Dialect* dialect : kDialects)
     if (dialect->name == name) return *dialect;
   std::string known;
-  for (const Dialect* dialect : kDialects) known += (known.empty() ? "" : ", ") + std::string(dialect->name);
+  for (const Dialect* dialect : kDialects)
+    known += (known.empty() ? "" : ", ") + std::string(dialect->name);
   fail(ErrorKind::Value, "no dialect ", name, ", only ", known);
 }
 

@@ -1,4 +1,5 @@
-// A language that kernels are printed in: how it spells types, machine operations and what it lacks.
+// A language that kernels are printed in: how it spells types, machine operations and what it
+// lacks.
 #pragma once
 
 #include <cstdint>
@@ -37,23 +38,41 @@ struct Helper {
 
 struct Dialect {
   std::string_view name;
-  std::string_view file_suffix;
-  std::string_view begin;     // of every source
-  std::string_view function;  // what stands before a function's type
-  std::string_view table;     // before a constant table's
-  std::string_view unused;    // what names an argument that nothing reads, $0; may be empty
-  std::string_view types[static_cast<int>(ScalarType::kCount)];  // empty: none such
-  // Behind whole numbers; an infinity and a NaN, where $T is the type.
-  std::string_view literal_suffix[static_cast<int>(ScalarType::kCount)];
-  std::string_view infinity[2], nan[2];  // of F32 and F64
-  std::span<const Spelling> spellings;
+  std::string_view begin;                                                 // of every source
+  std::string_view types[static_cast<int>(ScalarType::kCount)];           // empty: none such
+  std::string_view literal_suffix[static_cast<int>(ScalarType::kCount)];  // behind a number
+  std::string_view infinity[2], nan[2];                                   // of F32 and F64
+  std::string_view memory_types[kDTypeCount];  // of elements in memory; empty: none such
+
+  // Lines: $T a type, $N a name, $E a value, $C a condition, $S a step.
+  std::string_view constant = "const $T $N = $E;";
+  std::string_view variable = "$T $N = $E;";
+  std::string_view array = "$T $N[$E];";
+  std::string_view loop = "for ($T $N = $E; $C; $S)";
+  std::string_view cast = "($T)$E";
+  std::string_view table;   // a constant table of $C items
+  std::string_view unused;  // what names an argument that nothing reads; may be empty
+
+  // A function of a type, with its arguments $A; a kernel, which has none.
+  std::string_view function, argument = "$T $N";
+  std::string_view kernel;
+  // A kernel's arguments, of which $I is the number: memory that it reads, memory that it writes,
+  // whole numbers that it reads. `apart`: they stand in front of it, a line each.
+  std::string_view reads, writes, sizes;
+  bool apart = false;
+  ScalarType index = ScalarType::I64;  // what counts elements
+  // The number of the thread, each of which takes a row, or an element where nothing is reduced;
+  // empty: one thread takes all.
+  std::string_view thread;
+
+  std::span<const Spelling> spellings, common;  // in this order
   // In such an order that each calls those before it.
   std::span<const Helper> helpers;
 
   std::string_view type(ScalarType t) const { return types[static_cast<int>(t)]; }
 };
 
-extern const Dialect kC99;
+extern const Dialect kC99, kCuda, kHip, kMetal, kOpenCl, kWgsl;
 // ValueError where there is none of that name.
 const Dialect& dialect_of(std::string_view name);
 std::span<const Dialect* const> dialects();

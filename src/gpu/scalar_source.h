@@ -13,6 +13,9 @@ namespace tinyt::gpu {
 std::string function_source(const ScalarDefinition& definition, std::string_view name,
                             const Dialect& dialect);
 
+// A constant of a type, given its bits.
+std::string literal(ScalarType type, uint64_t bits, const Dialect& dialect);
+
 // What a source begins with: the dialect's own lines, and the helpers that the text calls.
 std::string beginning_of(std::string_view text, const Dialect& dialect);
 

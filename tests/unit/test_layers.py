@@ -55,7 +55,7 @@ SEAMS = {
 }
 # These use the core; core files never include them. They do not see each other, but for the
 # bindings, which register the devices.
-DEVICES = ("cpu", "meta", "cuda", "metal")
+DEVICES = ("cpu", "gpu", "meta", "cuda", "metal")
 
 MAX_LINES = 800
 MAX_FUNCTION_LINES = 60

@@ -51,6 +51,7 @@ constexpr const DTypeInfo& info(DType t) { return kDTypes[static_cast<int>(t)]; 
 constexpr size_t size_of(DType t) { return info(t).size; }
 constexpr std::string_view name_of(DType t) { return info(t).name; }
 constexpr bool is_bool(DType t) { return t == DType::Bool; }
+constexpr bool is_integer(DType t) { return info(t).category == Category::Integer; }
 constexpr bool is_integral(DType t) { return info(t).category <= Category::Integer; }
 constexpr bool is_float(DType t) { return info(t).category == Category::Float; }
 constexpr bool is_half(DType t) { return t == DType::Float16 || t == DType::BFloat16; }

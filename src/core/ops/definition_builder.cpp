@@ -132,7 +132,8 @@ int DefinitionBuilder::lookup(std::span<const uint64_t> table, int index) {
 std::vector<int> DefinitionBuilder::begin_loop(std::span<const int> first, uint64_t most) {
   require(!looping_, ErrorKind::Runtime, "scalar definition: a loop inside of a loop");
   std::vector<int> carried;
-  for (const int value : first) carried.push_back(append({Op::carry, type(value), {value, -1, -1}}));
+  for (const int value : first)
+    carried.push_back(append({Op::carry, type(value), {value, -1, -1}}));
   append({Op::loop, Type::Bool, {}, most});
   looping_ = true;
   return carried;
@@ -205,15 +206,16 @@ int DefinitionBuilder::folded(const Node& n) {
   if (n.op == Op::bit_cast) return constant(n.type, x);
   if (n.op == Op::mask) return constant(n.type, x != 0 ? all_bits(n.type) : 0);
   if (n.op == Op::convert) {
-    if (from == Type::Bool && is_float(n.type)) return constant(n.type, float_bits(n.type, double(x)));
+    if (from == Type::Bool && is_float(n.type))
+      return constant(n.type, float_bits(n.type, double(x)));
     if (from == Type::Bool) return constant(n.type, x);
     return -1;
   }
   if (n.type == Type::Bool && operands == 2 && from != Type::Bool) {
-    const auto is = is_float(from) ? fold_comparison(n.op, float_number(from, x), float_number(from, y))
-                    : is_signed(from)
-                        ? fold_comparison(n.op, signed_number(from, x), signed_number(from, y))
-                        : fold_comparison(n.op, x, y);
+    const auto is =
+        is_float(from)    ? fold_comparison(n.op, float_number(from, x), float_number(from, y))
+        : is_signed(from) ? fold_comparison(n.op, signed_number(from, x), signed_number(from, y))
+                          : fold_comparison(n.op, x, y);
     return is ? constant(Type::Bool, *is) : -1;
   }
   if (is_float(from)) {

@@ -26,7 +26,7 @@ constexpr ScalarTypeInfo kScalarTypes[] = {{"bool", 1}, {"u8", 8},   {"i8", 8},
                                            {"i32", 32}, {"u32", 32}, {"i64", 64},
                                            {"u64", 64}, {"f32", 32}, {"f64", 64}};
 
-std::atomic<DefinitionSource> g_source{nullptr};
+std::atomic<const DefinitionSource*> g_source{nullptr};
 
 }  // namespace
 
@@ -51,11 +51,29 @@ ScalarType scalar_type_of(DType compute) {
   }
 }
 
-void register_scalar_definitions(DefinitionSource source) { g_source = source; }
+ScalarType held_type(DType dtype) {
+  if (is_bool(dtype)) return ScalarType::U8;
+  if (is_integer(dtype)) return ScalarType::I64;
+  return dtype == DType::Float64 ? ScalarType::F64 : ScalarType::F32;
+}
+
+void register_scalar_definitions(const DefinitionSource& source) { g_source = &source; }
 
 const ScalarDefinition* scalar_definition(OpId op, DType compute) {
-  const DefinitionSource source = g_source;
-  return source == nullptr ? nullptr : source(op, compute);
+  const DefinitionSource* source = g_source;
+  return source == nullptr ? nullptr : source->op(op, compute);
+}
+const ScalarDefinition* cast_definition(DType from, DType to) {
+  const DefinitionSource* source = g_source;
+  return source == nullptr ? nullptr : source->cast(from, to);
+}
+const ScalarDefinition* unpack_definition(DType half) {
+  const DefinitionSource* source = g_source;
+  return source == nullptr ? nullptr : source->unpack(half);
+}
+const ScalarDefinition* pack_definition(DType half) {
+  const DefinitionSource* source = g_source;
+  return source == nullptr ? nullptr : source->pack(half);
 }
 
 }  // namespace tinyt

@@ -35,7 +35,8 @@ int operands_of(MachineOp op);
 struct ScalarDefinition {
   struct Node {
     MachineOp op;
-    ScalarType type;  // of its value; of loop, leave_unless, set and end_loop, which have none, Bool
+    ScalarType
+        type;  // of its value; of loop, leave_unless, set and end_loop, which have none, Bool
     int32_t in[3] = {-1, -1, -1};
     uint64_t bits = 0;
 
@@ -55,8 +56,23 @@ ScalarType scalar_type_of(DType compute);
 // The definition of a scalar op that computes in such a dtype, the same at every call; null where
 // the op does not take it. Made at the first call.
 const ScalarDefinition* scalar_definition(OpId op, DType compute);
-// From where; called once, by the kernels that have them.
-using DefinitionSource = const ScalarDefinition* (*)(OpId op, DType compute);
-void register_scalar_definitions(DefinitionSource source);
+
+// How sources hold a value of any real dtype: whole numbers as I64, halves as F32, bools as U8.
+// Whatever is held is a value of its dtype.
+ScalarType held_type(DType dtype);
+// A held value of one dtype as such of another. None of complex numbers.
+const ScalarDefinition* cast_definition(DType from, DType to);
+// Of float16 and bfloat16: the value of the bits in memory (as U32), and the bits of a value.
+const ScalarDefinition* unpack_definition(DType half);
+const ScalarDefinition* pack_definition(DType half);
+
+// From where; registered once, by the kernels that have them.
+struct DefinitionSource {
+  const ScalarDefinition* (*op)(OpId op, DType compute);
+  const ScalarDefinition* (*cast)(DType from, DType to);
+  const ScalarDefinition* (*unpack)(DType half);
+  const ScalarDefinition* (*pack)(DType half);
+};
+void register_scalar_definitions(const DefinitionSource& source);
 
 }  // namespace tinyt

@@ -4,7 +4,7 @@
 
 namespace tinyt::cpu {
 
-// What scalar_definition() gives: of each op of math.h, in the dtypes that it is computed in.
-const ScalarDefinition* definition_of(OpId op, DType compute);
+// Of each op of math.h in the dtypes that it is computed in, and of conversions.
+const DefinitionSource& definitions();
 
 }  // namespace tinyt::cpu

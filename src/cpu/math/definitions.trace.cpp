@@ -10,6 +10,7 @@
 
 #include "cpu/math/math.h"
 #include "cpu/math/scalar_rows.h"
+#include "cpu/simd/convert_bits.h"
 
 namespace tinyt::cpu {
 
@@ -73,23 +74,110 @@ constexpr Traces kTraces = [] {
   return traces;
 }();
 
-}  // namespace
+// ---- conversions: as convert.h has them
+
+F32 bits_to_float(U32 bits) { return bit_cast<F32>(bits); }
+U32 float_to_bits(F32 x) { return bit_cast<U32>(x); }
+U32 choose(I32 condition, U32 a, U32 b) { return select(condition, a, b); }
+
+// Cut as an instruction does, and the lowest integer for what is beyond, or is a NaN.
+template <class V>
+I64 whole_number(V x, double end, int64_t beyond) {
+  const auto inside = (V(-end) <= x) & (x < V(end));
+  return select(inside, converted<I64>(select(inside, x, V{})), splat(beyond));
+}
+template <class V>
+I64 to_integer(V x, DType to) {
+  if constexpr (!kIsFloat<V>) return converted<I64>(x);
+  if (to == DType::Int64) return whole_number(x, 0x1p63, INT64_MIN);
+  return whole_number(x, 0x1p31, INT32_MIN);
+}
+// The low bits, as the dtype has them.
+I64 wrapped(I64 x, DType to) {
+  if (to == DType::UInt8) return x & 0xFF;
+  const int64_t unused = 64 - 8 * static_cast<int64_t>(size_of(to));
+  return unused == 0 ? x : (x << unused) >> unused;
+}
+F32 rounded(F32 x, DType to) {
+  if (to == DType::Float16) return half_to_float(float_to_half(x));
+  if (to == DType::BFloat16) return bits_to_float(float_to_brain(x) << 16);
+  return x;
+}
+template <class V>
+int cast_to(V x, DType to) {
+  if (is_bool(to)) return converted<B8>(x != V{}).node();
+  if (is_integer(to)) return wrapped(to_integer(x, to), to).node();
+  if (to == DType::Float64) return converted<F64>(x).node();
+  return rounded(converted<F32>(x), to).node();
+}
+int cast_between(DType from, DType to) {
+  const int x = builder->input(held_type(from));
+  switch (held_type(from)) {
+    case ScalarType::U8:
+      return cast_to(B8::of(x), to);
+    case ScalarType::I64:
+      return cast_to(I64::of(x), to);
+    case ScalarType::F64:
+      return cast_to(F64::of(x), to);
+    default:
+      return cast_to(F32::of(x), to);
+  }
+}
+
+// ---- what was traced, kept
+
+template <class Trace>
+ScalarDefinition traced(const Trace& trace) {
+  DefinitionBuilder own;
+  builder = &own;
+  const int result = trace();
+  builder = nullptr;
+  return own.finish(result);
+}
+using Kept = std::unique_ptr<const ScalarDefinition>;
+std::mutex mutex;
+
+template <class Trace>
+const ScalarDefinition* keep_in(Kept& kept, const Trace& trace) {
+  const std::lock_guard lock(mutex);
+  if (!kept) kept = std::make_unique<const ScalarDefinition>(traced(trace));
+  return kept.get();
+}
 
 const ScalarDefinition* definition_of(OpId op, DType compute) {
-  static std::mutex mutex;
-  static std::array<std::array<std::unique_ptr<const ScalarDefinition>, kDTypeCount>, kOpCount> made;
-  const Trace trace = kTraces[static_cast<size_t>(op)][static_cast<size_t>(compute)];
-  if (trace == nullptr) return nullptr;
-  const std::lock_guard lock(mutex);
-  auto& definition = made[static_cast<size_t>(op)][static_cast<size_t>(compute)];
-  if (!definition) {
-    DefinitionBuilder own;
-    builder = &own;
-    const int result = trace();
-    definition = std::make_unique<const ScalarDefinition>(own.finish(result));
-    builder = nullptr;
-  }
-  return definition.get();
+  static std::array<std::array<Kept, kDTypeCount>, kOpCount> kept;
+  const auto row = static_cast<size_t>(op), column = static_cast<size_t>(compute);
+  return kTraces[row][column] == nullptr ? nullptr
+                                         : keep_in(kept[row][column], kTraces[row][column]);
+}
+const ScalarDefinition* cast_of(DType from, DType to) {
+  static std::array<std::array<Kept, kDTypeCount>, kDTypeCount> kept;
+  if (is_complex(from) || is_complex(to)) return nullptr;
+  return keep_in(kept[static_cast<size_t>(from)][static_cast<size_t>(to)],
+                 [&] { return cast_between(from, to); });
+}
+const ScalarDefinition* unpack_of(DType half) {
+  static std::array<Kept, kDTypeCount> kept;
+  if (half != DType::Float16 && half != DType::BFloat16) return nullptr;
+  return keep_in(kept[static_cast<size_t>(half)], [&] {
+    const auto bits = U32::of(builder->input(ScalarType::U32));
+    return (half == DType::Float16 ? half_to_float(bits) : bits_to_float(bits << 16)).node();
+  });
+}
+const ScalarDefinition* pack_of(DType half) {
+  static std::array<Kept, kDTypeCount> kept;
+  if (half != DType::Float16 && half != DType::BFloat16) return nullptr;
+  return keep_in(kept[static_cast<size_t>(half)], [&] {
+    const auto x = F32::of(builder->input(ScalarType::F32));
+    return (half == DType::Float16 ? float_to_half(x) : float_to_brain(x)).node();
+  });
+}
+
+}  // namespace
+
+const DefinitionSource& definitions() {
+  static constexpr DefinitionSource kSource{definition_of, cast_of, unpack_of, pack_of};
+  return kSource;
 }
 
 }  // namespace tinyt::cpu

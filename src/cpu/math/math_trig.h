@@ -72,7 +72,8 @@ TINYT_INLINE void large_angle(D x, D& hi, D& lo, I& quadrant) {
   const U bottom = select(down, none - up_bottom, up_bottom);
   // Without the zeros that it begins with; of its upper half alone, if there are more.
   const auto low_alone = top == 0;
-  const U zeros = leading_zeros(top | select(low_alone, one, none)) & select(low_alone, none, ~none);
+  const U zeros =
+      leading_zeros(top | select(low_alone, one, none)) & select(low_alone, none, ~none);
   const U shifted = top << zeros | bottom >> 1 >> (63 - zeros);
   const U upper = select(low_alone, bottom, shifted);
   const U lower = select(low_alone, none, bottom << zeros);

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "core/base/dtype.h"
+#include "cpu/simd/convert_bits.h"
 
 #if defined(__SSE2__)
 #include <emmintrin.h>
@@ -21,43 +22,10 @@ struct BoolByte {
   uint8_t value;
 };
 
-inline float to_float(Half h) {
-  constexpr uint32_t kRebias = (127 - 15) << 23, kExponent = 0x1F << 23;
-  const uint32_t shifted = static_cast<uint32_t>(h.bits & 0x7FFF) << 13;
-  const uint32_t sign = static_cast<uint32_t>(h.bits & 0x8000) << 16;
-  const uint32_t exponent = shifted & kExponent;
-  // A subnormal is the difference of two normal numbers.
-  const float subnormal = __builtin_bit_cast(float, shifted + kRebias + (1u << 23)) - 0x1p-14f;
-  const uint32_t special = exponent == kExponent ? kRebias : 0;  // inf, NaN
-  const uint32_t quiet = shifted > kExponent ? 1u << 22 : 0;     // a NaN, as instructions do
-  const uint32_t bits =
-      exponent == 0 ? __builtin_bit_cast(uint32_t, subnormal) : shifted + kRebias + special;
-  return __builtin_bit_cast(float, bits | quiet | sign);
-}
-
-inline Half to_half(float x) {
-  constexpr uint32_t kInf = 0x7F800000, kTooLarge = (127 + 16) << 23, kNormal = (127 - 14) << 23;
-  const uint32_t f = __builtin_bit_cast(uint32_t, x);
-  const uint32_t a = f & 0x7FFFFFFF;
-  const uint32_t normal = (a - ((127 - 15) << 23) + 0xFFF + (a >> 13 & 1)) >> 13;
-  // The unit in the last place of numbers near 0.5 is that of half's subnormals.
-  const uint32_t subnormal =
-      __builtin_bit_cast(uint32_t, __builtin_bit_cast(float, a) + 0.5f) - 0x3F000000;
-  const uint32_t special = a > kInf ? 0x7E00 | (a >> 13 & 0x3FF) : 0x7C00;
-  uint32_t bits = a < kNormal ? subnormal : normal;
-  bits = a >= kTooLarge ? special : bits;
-  return {static_cast<uint16_t>(bits | (f >> 16 & 0x8000))};
-}
-
-inline float to_float(BFloat16 b) {
-  return __builtin_bit_cast(float, static_cast<uint32_t>(b.bits) << 16);
-}
-
-inline BFloat16 to_bfloat16(float x) {
-  const uint32_t f = __builtin_bit_cast(uint32_t, x);
-  const uint32_t rounded = (f + 0x7FFF + (f >> 16 & 1)) >> 16;
-  return {static_cast<uint16_t>(x != x ? 0x7FC0 : rounded)};
-}
+inline float to_float(Half h) { return half_to_float(uint32_t{h.bits}); }
+inline Half to_half(float x) { return {static_cast<uint16_t>(float_to_half(x))}; }
+inline float to_float(BFloat16 b) { return bits_to_float(static_cast<uint32_t>(b.bits) << 16); }
+inline BFloat16 to_bfloat16(float x) { return {static_cast<uint16_t>(float_to_brain(x))}; }
 
 template <class T>
 inline constexpr bool kIsReal = static_cast<T>(0.5) != 0;

@@ -31,7 +31,8 @@ template <Number T>
 constexpr ScalarType type_of() {
   constexpr bool kSigned = std::is_signed_v<T>;
   if constexpr (std::is_same_v<T, bool>) return ScalarType::Bool;
-  if constexpr (std::is_floating_point_v<T>) return sizeof(T) == 4 ? ScalarType::F32 : ScalarType::F64;
+  if constexpr (std::is_floating_point_v<T>)
+    return sizeof(T) == 4 ? ScalarType::F32 : ScalarType::F64;
   if constexpr (sizeof(T) == 1) return kSigned ? ScalarType::I8 : ScalarType::U8;
   if constexpr (sizeof(T) == 4) return kSigned ? ScalarType::I32 : ScalarType::U32;
   return kSigned ? ScalarType::I64 : ScalarType::U64;
@@ -66,19 +67,17 @@ class Traced {
 
   int raw() const { return node_ < 0 ? builder->constant(kType, 0) : node_; }
   bool is_bool() const { return node_ >= 0 && builder->type(node_) == ScalarType::Bool; }
-  int node() const {
-    return is_bool() ? builder->value(MachineOp::mask, kType, node_) : raw();
-  }
+  int node() const { return is_bool() ? builder->value(MachineOp::mask, kType, node_) : raw(); }
   // Whether any bit is set.
   int truth() const {
     if (is_bool()) return node_;
     return builder->value(MachineOp::not_equal, ScalarType::Bool, node(), Traced(0).node());
   }
 
-  using Signed = std::conditional_t<
-      sizeof(T) == 1, int8_t,
-      std::conditional_t<sizeof(T) == 2, int16_t,
-                         std::conditional_t<sizeof(T) == 4, int32_t, int64_t>>>;
+  using Signed =
+      std::conditional_t<sizeof(T) == 1, int8_t,
+                         std::conditional_t<sizeof(T) == 2, int16_t,
+                                            std::conditional_t<sizeof(T) == 4, int32_t, int64_t>>>;
   using Mask = Traced<Signed>;
 
   friend Traced operator+(Traced a, Traced b) { return binary(MachineOp::add, a, b); }
@@ -126,7 +125,8 @@ class Traced {
     return of(builder->value(op, kType, x, b.node()));
   }
   static Traced logical(MachineOp op, Traced a, Traced b) {
-    if (a.is_bool() && b.is_bool()) return of(builder->value(op, ScalarType::Bool, a.raw(), b.raw()));
+    if (a.is_bool() && b.is_bool())
+      return of(builder->value(op, ScalarType::Bool, a.raw(), b.raw()));
     return binary(op, a, b);
   }
   static Mask compare(MachineOp op, Traced a, Traced b) {
@@ -181,8 +181,8 @@ template <class M, class T>
 Traced<T> select(Traced<M> mask, Traced<T> a, Traced<T> b) {
   const bool truths = a.is_bool() && b.is_bool();
   const int m = mask.truth(), x = truths ? a.raw() : a.node(), y = truths ? b.raw() : b.node();
-  return Traced<T>::of(builder->value(MachineOp::select, truths ? ScalarType::Bool : Traced<T>::kType,
-                                      m, x, y));
+  return Traced<T>::of(
+      builder->value(MachineOp::select, truths ? ScalarType::Bool : Traced<T>::kType, m, x, y));
 }
 
 template <class T>

@@ -1,5 +1,5 @@
-// What simd.h makes of operators and of what each kind of machine brings: rounding, signs, extremes,
-// loops and lanes. Values of the trace (simd_trace.h) have it, too.
+// What simd.h makes of operators and of what each kind of machine brings: rounding, signs,
+// extremes, loops and lanes. Values of the trace (simd_trace.h) have it, too.
 #pragma once
 
 #include <stdint.h>

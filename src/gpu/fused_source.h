@@ -1,0 +1,29 @@
+// Fused kernels as functions of a language.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/graph/fused_kernel.h"
+#include "gpu/dialect.h"
+
+namespace tinyt::gpu {
+
+// How a load's elements lie along the last dimension of the space.
+enum class Inner : uint8_t {
+  Strided,   // as its stride says
+  Dense,     // one after another
+  Repeated,  // one element for all
+};
+
+// A function of that name and the functions that it calls. Its arguments: the sizes of the space
+// (int64, as many as it has dimensions), for each load its first element and its strides in
+// elements (int64, as many), for each store its first element. Shapes share it: only the rank, the
+// number of reduced dimensions and `inner` (one for each load) are in its text.
+//
+// NotImplementedError for a product in front, complex numbers, and what the dialect cannot spell.
+std::string kernel_source(const FusedKernel& kernel, const std::vector<Inner>& inner,
+                          std::string_view name, const Dialect& dialect);
+
+}  // namespace tinyt::gpu

@@ -1,0 +1,68 @@
+// OpenCL C 1.2. A thread takes a row, or an element.
+#include "gpu/c_like.h"
+
+namespace tinyt::gpu {
+
+namespace {
+
+using enum MachineOp;
+
+constexpr Spelling kSpellings[] = {
+    {fma, kFloats, kAny, "fma($0, $1, $2)"},      {sqrt, kFloats, kAny, "sqrt($0)"},
+    {floor, kFloats, kAny, "floor($0)"},          {ceil, kFloats, kAny, "ceil($0)"},
+    {trunc, kFloats, kAny, "trunc($0)"},          {round_even, kFloats, kAny, "rint($0)"},
+    {high_product, kU64, kAny, "mul_hi($0, $1)"}, {leading_zeros, kU64, kAny, "clz($0)"},
+    {bit_cast, kI32, kF32, "as_int($0)"},         {bit_cast, kU32, kF32, "as_uint($0)"},
+    {bit_cast, kI64, kF64, "as_long($0)"},        {bit_cast, kU64, kF64, "as_ulong($0)"},
+    {bit_cast, kF32, kWhole, "as_float($0)"},     {bit_cast, kF64, kWhole, "as_double($0)"},
+};
+
+constexpr Helper kHelpers[] = {
+    {"tt_quotient_i64", R"(static inline long tt_quotient_i64(long a, long b) {
+  if (b == 0) return 0;
+  return b == -1 ? (long)(0 - (ulong)a) : a / b;
+}
+)"},
+    {"tt_quotient_u64", R"(static inline ulong tt_quotient_u64(ulong a, ulong b) {
+  return b == 0 ? 0 : a / b;
+}
+)"},
+    {"tt_rest_i64", R"(static inline long tt_rest_i64(long a, long b) {
+  return b == 0 || b == -1 ? 0 : a % b;
+}
+)"},
+    {"tt_rest_u64", R"(static inline ulong tt_rest_u64(ulong a, ulong b) {
+  return b == 0 ? 0 : a % b;
+}
+)"},
+};
+
+}  // namespace
+
+constinit const Dialect kOpenCl{
+    .name = "opencl",
+    .begin = R"(#pragma OPENCL FP_CONTRACT OFF
+#if defined(cl_khr_fp64)
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+#endif
+)",
+    .types = {"bool", "uchar", "char", "int", "uint", "long", "ulong", "float", "double"},
+    .literal_suffix = {"", "", "", "", "u", "L", "UL", "f", ""},
+    .infinity = {"INFINITY", "(double)INFINITY"},
+    .nan = {"NAN", "(double)NAN"},
+    .memory_types = {"uchar", "uchar", "char", "short", "int", "long", "ushort", "ushort", "float",
+                     "double", "", ""},
+    .table = "constant $T $N[$C] = {$E};",
+    .unused = "(void)$N;",
+    .function = "static inline $T $N($A)",
+    .kernel = "kernel void $N($A)",
+    .reads = "global const $T* $N",
+    .writes = "global $T* $N",
+    .sizes = "global const $T* $N",
+    .thread = "get_global_id(0)",
+    .spellings = kSpellings,
+    .common = kCLike,
+    .helpers = kHelpers,
+};
+
+}  // namespace tinyt::gpu

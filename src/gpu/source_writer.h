@@ -1,0 +1,72 @@
+// Lines of a language, as its dialect writes them.
+#pragma once
+
+#include <initializer_list>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "gpu/dialect.h"
+
+namespace tinyt::gpu {
+
+// A pattern with the texts given for its letters in the place of each $letter.
+using Parts = std::initializer_list<std::pair<char, std::string_view>>;
+std::string filled(std::string_view pattern, Parts parts);
+
+class SourceWriter {
+ public:
+  SourceWriter(const Dialect& dialect, std::string_view what) : dialect_(dialect), what_(what) {}
+
+  const Dialect& dialect() const { return dialect_; }
+  std::string text() const { return os_.str(); }
+  // NotImplementedError where the language has no such type.
+  std::string type(ScalarType type) const;
+
+  void line(const std::string& text) {
+    os_ << std::string(2 * static_cast<size_t>(depth_), ' ') << text << '\n';
+  }
+  void open(const std::string& text) {
+    line(text + (text.empty() ? "{" : " {"));
+    ++depth_;
+  }
+  void close() {
+    --depth_;
+    line("}");
+  }
+
+  void constant(ScalarType t, const std::string& name, const std::string& value) {
+    line(filled(dialect_.constant, {{'T', type(t)}, {'N', name}, {'E', value}}));
+  }
+  void variable(ScalarType t, const std::string& name, const std::string& value) {
+    line(filled(dialect_.variable, {{'T', type(t)}, {'N', name}, {'E', value}}));
+  }
+  void array(ScalarType t, const std::string& name, int64_t size) {
+    line(filled(dialect_.array, {{'T', type(t)}, {'N', name}, {'E', std::to_string(size)}}));
+  }
+  void assign(const std::string& to, const std::string& value) { line(to + " = " + value + ";"); }
+  void open_for(ScalarType t, const std::string& name, const std::string& from,
+                const std::string& condition, const std::string& step) {
+    open(filled(dialect_.loop,
+                {{'T', type(t)}, {'N', name}, {'E', from}, {'C', condition}, {'S', step}}));
+  }
+  // `name` from `from` on, one after another, below `end`.
+  void open_count(ScalarType t, const std::string& name, const std::string& from,
+                  const std::string& end) {
+    open_for(t, name, from, name + " < " + end, name + " += 1");
+  }
+  void open_if(const std::string& condition) { open("if (" + condition + ")"); }
+
+  std::string cast(std::string_view to, const std::string& value) const {
+    return filled(dialect_.cast, {{'T', to}, {'E', value}});
+  }
+
+ private:
+  const Dialect& dialect_;
+  std::string what_;
+  std::ostringstream os_;
+  int depth_ = 0;
+};
+
+}  // namespace tinyt::gpu
