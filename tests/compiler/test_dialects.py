@@ -131,7 +131,7 @@ def test_wgpu_validates_wgsl() -> None:
     validate(functions("wgsl") + main)
     for text in kernel_sources("wgsl", several=False):
         validate(text)
-    with pytest.raises(Exception, match="WGSL|validation|parsing|Shader"):
+    with pytest.raises(Exception, match=r"WGSL|validation|parsing|Shader"):
         validate("fn wrong() -> f32 { return 1u; }" + main)
 
 

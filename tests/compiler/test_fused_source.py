@@ -200,6 +200,6 @@ def test_what_has_no_source() -> None:
     numbers = _core.FusedKernel([2], 0, [c], [("square", c, c, False, [(0, False)])], [1])
     with pytest.raises(NotImplementedError, match="c99: no complex64 in memory"):
         numbers.source([DENSE], "kernel", "c99")
+    f = tinyt.float32
     with pytest.raises(RuntimeError, match="reads a value too early"):
-        f = tinyt.float32
         _core.FusedKernel([2], 0, [f], [("neg", f, f, False, [(1, False)])], [1])

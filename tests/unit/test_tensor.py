@@ -414,3 +414,11 @@ def test_sizes_and_integers_that_look_otherwise() -> None:
     assert tuple(tinyt.zeros(2, True).shape) == (2, 1)  # as in PyTorch, the first one decides
     assert tuple(tinyt.zeros(np.int64(2), tinyt.tensor(3)).shape) == (2, 3)
     assert tuple(tinyt.zeros(n for n in (2, 3)).shape) == (2, 3)
+
+
+def test_dtypes_are_those_there_are() -> None:
+    """One made by hand was called None and was bool to whoever took it."""
+    for arguments in ((), ("float32",), (tinyt.float32,)):
+        with pytest.raises(TypeError, match=r"cannot create 'tinyt.dtype' instances"):
+            tinyt.dtype(*arguments)
+    assert copy.copy(tinyt.float32) is tinyt.float32

@@ -20,6 +20,10 @@ cdef class dtype:
     There is one object for each dtype; compare with ``is`` or ``==``.
     """
 
+    def __cinit__(self, *args, **kwargs):
+        if DTYPES_MADE:
+            raise TypeError(f"cannot create '{SHOWN}.dtype' instances; they are {SHOWN}.float32, ...")
+
     @property
     def itemsize(self):
         """Bytes of one element."""
@@ -48,15 +52,18 @@ cdef class dtype:
 
 
 cdef list DTYPES = []
+cdef bint DTYPES_MADE = False   # from then on there are no others
 
 
 def _make_dtypes(names):
+    global DTYPES_MADE
     cdef dtype d
     for i, name in enumerate(names):
         d = dtype.__new__(dtype)
         d.number = i
         d.name = name
         DTYPES.append(d)
+    DTYPES_MADE = True
     return tuple(DTYPES)
 
 
