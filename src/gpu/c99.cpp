@@ -29,57 +29,23 @@ constexpr Spelling kSpellings[] = {
 };
 
 constexpr Helper kHelpers[] = {
-    {"tt_bits_f32", R"(static inline uint32_t tt_bits_f32(float x) {
-  uint32_t bits;
-  memcpy(&bits, &x, sizeof bits);
-  return bits;
-}
-)"},
-    {"tt_bits_f64", R"(static inline uint64_t tt_bits_f64(double x) {
-  uint64_t bits;
-  memcpy(&bits, &x, sizeof bits);
-  return bits;
-}
-)"},
-    {"tt_f32_of_bits", R"(static inline float tt_f32_of_bits(uint32_t bits) {
-  float x;
-  memcpy(&x, &bits, sizeof x);
-  return x;
-}
-)"},
-    {"tt_f64_of_bits", R"(static inline double tt_f64_of_bits(uint64_t bits) {
-  double x;
-  memcpy(&x, &bits, sizeof x);
-  return x;
-}
-)"},
-    {"tt_quotient_i64", R"(static inline int64_t tt_quotient_i64(int64_t a, int64_t b) {
-  if (b == 0) return 0;
-  return b == -1 ? (int64_t)(0 - (uint64_t)a) : a / b;
-}
-)"},
-    {"tt_quotient_u64", R"(static inline uint64_t tt_quotient_u64(uint64_t a, uint64_t b) {
-  return b == 0 ? 0 : a / b;
-}
-)"},
-    {"tt_rest_i64", R"(static inline int64_t tt_rest_i64(int64_t a, int64_t b) {
-  return b == 0 || b == -1 ? 0 : a % b;
-}
-)"},
-    {"tt_rest_u64", R"(static inline uint64_t tt_rest_u64(uint64_t a, uint64_t b) {
-  return b == 0 ? 0 : a % b;
-}
-)"},
-    {"tt_high_product", R"(static inline uint64_t tt_high_product(uint64_t a, uint64_t b) {
-  const uint64_t a_low = a & 0xffffffffu, a_high = a >> 32;
+    {"tt_bits_f32", ScalarType::U32, "float x",
+     "  uint32_t bits;\n  memcpy(&bits, &x, sizeof bits);\n  return bits;\n"},
+    {"tt_bits_f64", ScalarType::U64, "double x",
+     "  uint64_t bits;\n  memcpy(&bits, &x, sizeof bits);\n  return bits;\n"},
+    {"tt_f32_of_bits", ScalarType::F32, "uint32_t bits",
+     "  float x;\n  memcpy(&x, &bits, sizeof x);\n  return x;\n"},
+    {"tt_f64_of_bits", ScalarType::F64, "uint64_t bits",
+     "  double x;\n  memcpy(&x, &bits, sizeof x);\n  return x;\n"},
+    {"tt_high_product", ScalarType::U64, "uint64_t a, uint64_t b",
+     R"(  const uint64_t a_low = a & 0xffffffffu, a_high = a >> 32;
   const uint64_t b_low = b & 0xffffffffu, b_high = b >> 32;
   const uint64_t cross = a_high * b_low + (a_low * b_low >> 32);
   const uint64_t other = a_low * b_high + (cross & 0xffffffffu);
   return a_high * b_high + (cross >> 32) + (other >> 32);
-}
 )"},
-    {"tt_leading_zeros", R"(static inline uint64_t tt_leading_zeros(uint64_t x) {
-  uint64_t zeros = 0;
+    {"tt_leading_zeros", ScalarType::U64, "uint64_t x",
+     R"(  uint64_t zeros = 0;
   for (int step = 32; step > 0; step /= 2) {
     if (x >> (64 - step) == 0) {
       zeros += (uint64_t)step;
@@ -87,7 +53,6 @@ constexpr Helper kHelpers[] = {
     }
   }
   return zeros;
-}
 )"},
 };
 
@@ -125,6 +90,7 @@ constinit const Dialect kC99{
     .spellings = kSpellings,
     .common = kCLike,
     .helpers = kHelpers,
+    .common_helpers = kDivision,
 };
 
 }  // namespace tinyt::gpu

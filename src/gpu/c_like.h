@@ -50,4 +50,12 @@ inline constexpr Spelling kCLike[] = {
     {MachineOp::lookup, kU64, kAny, "$R[$0]"},
 };
 
+inline constexpr Helper kDivision[] = {
+    {"tt_quotient_i64", ScalarType::I64, "$I a, $I b",
+     "  if (b == 0) return 0;\n  return b == -1 ? ($I)(0 - ($U)a) : a / b;\n"},
+    {"tt_quotient_u64", ScalarType::U64, "$U a, $U b", "  return b == 0 ? 0 : a / b;\n"},
+    {"tt_rest_i64", ScalarType::I64, "$I a, $I b", "  return b == 0 || b == -1 ? 0 : a % b;\n"},
+    {"tt_rest_u64", ScalarType::U64, "$U a, $U b", "  return b == 0 ? 0 : a % b;\n"},
+};
+
 }  // namespace tinyt::gpu

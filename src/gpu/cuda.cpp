@@ -29,28 +29,6 @@ constexpr Spelling kSpellings[] = {
     {bit_cast, kF64, kWhole, "__longlong_as_double((long long)$0)"},
 };
 
-constexpr Helper kHelpers[] = {
-    {"tt_quotient_i64", R"(__device__ inline long long tt_quotient_i64(long long a, long long b) {
-  if (b == 0) return 0;
-  return b == -1 ? (long long)(0 - (unsigned long long)a) : a / b;
-}
-)"},
-    {"tt_quotient_u64",
-     R"(__device__ inline unsigned long long tt_quotient_u64(unsigned long long a, unsigned long long b) {
-  return b == 0 ? 0 : a / b;
-}
-)"},
-    {"tt_rest_i64", R"(__device__ inline long long tt_rest_i64(long long a, long long b) {
-  return b == 0 || b == -1 ? 0 : a % b;
-}
-)"},
-    {"tt_rest_u64",
-     R"(__device__ inline unsigned long long tt_rest_u64(unsigned long long a, unsigned long long b) {
-  return b == 0 ? 0 : a % b;
-}
-)"},
-};
-
 constexpr Dialect cxx(std::string_view name) {
   return {
       .name = name,
@@ -72,7 +50,8 @@ constexpr Dialect cxx(std::string_view name) {
       .thread = "(blockIdx.x * (unsigned long long)blockDim.x + threadIdx.x)",
       .spellings = kSpellings,
       .common = kCLike,
-      .helpers = kHelpers,
+      .helpers = {},
+      .common_helpers = kDivision,
   };
 }
 

@@ -30,10 +30,12 @@ struct Spelling {
   std::string_view text;
 };
 
-// A function that a source brings where something in it calls it.
+// A function that a source brings where something in it calls it. In its arguments and its body $I
+// and $U are the types of 64-bit integers.
 struct Helper {
   std::string_view name;
-  std::string_view text;
+  ScalarType type;
+  std::string_view arguments, body;
 };
 
 struct Dialect {
@@ -65,9 +67,8 @@ struct Dialect {
   // empty: one thread takes all.
   std::string_view thread;
 
-  std::span<const Spelling> spellings, common;  // in this order
-  // In such an order that each calls those before it.
-  std::span<const Helper> helpers;
+  std::span<const Spelling> spellings, common;      // in this order
+  std::span<const Helper> helpers, common_helpers;  // that call no other
 
   std::string_view type(ScalarType t) const { return types[static_cast<int>(t)]; }
 };

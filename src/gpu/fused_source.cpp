@@ -4,9 +4,8 @@
 #include <map>
 
 #include "core/base/error.h"
-#include "core/ops/definition_builder.h"
+#include "gpu/fused_values.h"
 #include "gpu/scalar_source.h"
-#include "gpu/source_writer.h"
 
 namespace tinyt::gpu {
 
@@ -17,137 +16,37 @@ constexpr int64_t kLanes = 32, kSumBlock = 4096, kProductBlock = 1024;
 constexpr int64_t kTreeDepth = 64;  // of blocks whose number has so many bits
 
 int64_t block_of(OpId op) { return op == OpId::prod ? kProductBlock : kSumBlock; }
-bool reduces(const FusedKernel::Op& op) { return info(op.op).kind == OpKind::Reduce; }
 
-// a joined by b, where a comes first: a sum, a product, or the larger or smaller one, of which a
-// NaN wins.
-ScalarDefinition combination(OpId op, ScalarType type) {
-  DefinitionBuilder make;
-  const int a = make.input(type), b = make.input(type);
-  if (op == OpId::sum) return make.finish(make.value(MachineOp::add, type, a, b));
-  if (op == OpId::prod) return make.finish(make.value(MachineOp::mul, type, a, b));
-  const bool largest = op == OpId::amax;
-  int first = make.value(MachineOp::less, ScalarType::Bool, largest ? b : a, largest ? a : b);
-  if (is_float(type)) {
-    const int nan = make.value(MachineOp::not_equal, ScalarType::Bool, a, a);
-    first = make.value(MachineOp::bit_or, ScalarType::Bool, first, nan);
-  }
-  return make.finish(make.value(MachineOp::select, type, first, a, b));
-}
-
-uint64_t identity_bits(OpId op, ScalarType type) {
-  if (op == OpId::sum) return 0;
-  const bool single = type == ScalarType::F32;
-  if (op == OpId::prod) {
-    if (!is_float(type)) return 1;
-    return single ? 0x3F800000 : 0x3FF0000000000000;
-  }
-  const uint64_t sign = op == OpId::amax ? 1 : 0;
-  if (type == ScalarType::F32) return 0x7F800000 | sign << 31;
-  if (type == ScalarType::F64) return 0x7FF0000000000000 | sign << 63;
-  if (type == ScalarType::U8) return 1 - sign;
-  return (uint64_t{1} << 63) - 1 + sign;
-}
-
-class KernelPrinter {
+class KernelPrinter : FusedValues {
  public:
   KernelPrinter(const FusedKernel& kernel, const std::vector<Inner>& inner, std::string_view name,
                 const Dialect& dialect)
-      : kernel_(kernel), inner_(inner), name_(name), dialect_(dialect), write_(dialect, name) {
+      : FusedValues(kernel, name, dialect),
+        kernel_(kernel),
+        inner_(inner),
+        name_(name),
+        dialect_(dialect),
+        write_(write()) {
     const size_t rank = kernel.shape.size();
     columns_ = kernel.reduced;
     // One thread that takes all has a short way along the last dimension.
     if (columns_ == 0 && dialect.thread.empty()) columns_ = std::min<size_t>(rank, 1);
     rows_ = rank - columns_;
-    find_live();
-    for (size_t i = 0; i < kernel.ops.size(); ++i) find_pass(i);
   }
 
   std::string print() {
     head();
     open_rows();
-    for (int pass = 0; pass <= last_pass_; ++pass)
+    for (int pass = 0; pass <= last_pass(); ++pass)
       for (const int64_t block : {kSumBlock, kProductBlock}) print_pass(pass, block);
     store_row_values();
     close_rows();
-    return functions_ + write_.text();
+    return functions() + write_.text();
   }
 
  private:
-  using Operand = FusedKernel::Operand;
-
-  const FusedKernel::Value& value(int v) const { return kernel_.values[static_cast<size_t>(v)]; }
-  const FusedKernel::Op& op_of(int v) const {
-    return kernel_.ops[static_cast<size_t>(v - kernel_.loads)];
-  }
-  bool is_load(int v) const { return v < kernel_.loads; }
-
-  // Values that stores need.
-  void find_live() {
-    live_.resize(kernel_.values.size(), false);
-    for (const int v : kernel_.stores) live_[static_cast<size_t>(v)] = true;
-    for (size_t i = kernel_.ops.size(); i-- > 0;)
-      if (is_live(kernel_.made_by(i)))
-        for (const Operand& in : kernel_.ops[i].in) live_[static_cast<size_t>(in.value)] = true;
-  }
-  bool is_live(int v) const { return live_[static_cast<size_t>(v)]; }
-
-  // ---- in which pass over a row a value is there: one for each reduction of a reduction
-
-  int pass_of(int v) const {
-    return is_load(v) ? 0 : pass_[static_cast<size_t>(v - kernel_.loads)];
-  }
-  void find_pass(size_t i) {
-    const FusedKernel::Op& op = kernel_.ops[i];
-    int pass = 0;
-    for (const Operand& in : op.in) pass = std::max(pass, pass_of(in.value));
-    const int v = kernel_.made_by(i);
-    if (reduces(op) && is_live(v)) last_pass_ = std::max(last_pass_, pass);
-    pass_.push_back(reduces(op) ? pass + 1 : pass);
-    const bool stored = std::ranges::find(kernel_.stores, v) != kernel_.stores.end();
-    if (stored && !value(v).per_row) last_pass_ = std::max(last_pass_, pass);
-  }
-
-  // ---- text
-
-  static std::string at(std::string_view array, const std::string& index) {
-    return std::string(array) + "[" + index + "]";
-  }
-  static std::string numbered(std::string_view word, int64_t i) {
-    return std::string(word) + std::to_string(i);
-  }
-  static ScalarType held(DType dtype) { return held_type(dtype); }
-  // A function of that name in front of the kernel, once.
-  std::string function(const std::string& wanted, const ScalarDefinition& definition) {
-    if (std::ranges::find(printed_, wanted) == printed_.end()) {
-      printed_.push_back(wanted);
-      functions_ += function_source(definition, wanted, dialect_) + "\n";
-    }
-    return wanted;
-  }
-  template <class... Names>
-  std::string function(const ScalarDefinition& definition, const Names&... names) {
-    std::string wanted = "tt";
-    ((wanted += "_", wanted += names), ...);
-    return function(wanted, definition);
-  }
-
-  std::string call_cast(const std::string& x, DType from, DType to) {
-    if (from == to) return x;
-    const ScalarDefinition* cast = cast_definition(from, to);
-    require(cast != nullptr, ErrorKind::NotImplemented, name_, ": no conversion from ",
-            tinyt::name_of(from), " to ", tinyt::name_of(to));
-    return function(*cast, tinyt::name_of(to), "of", tinyt::name_of(from)) + "(" + x + ")";
-  }
-
   // ---- frame
 
-  std::string memory_type(int v) const {
-    const auto type = dialect_.memory_types[static_cast<size_t>(value(v).dtype)];
-    require(!type.empty(), ErrorKind::NotImplemented, dialect_.name, ": no ",
-            tinyt::name_of(value(v).dtype), " in memory");
-    return std::string(type);
-  }
   std::vector<std::string> arguments() {
     std::vector<std::string> out;
     const auto add = [&](std::string_view pattern, const std::string& type,
@@ -251,60 +150,12 @@ class KernelPrinter {
   // ---- values
 
   void print_load(int k, const std::string& column) {
-    const DType dtype = value(k).dtype;
     const std::string place = numbered("first", k) + (column == "0" ? "" : " + " + column);
-    std::string item = at(numbered("a", k), place);
-    if (is_bool(dtype)) item = write_.cast(write_.type(ScalarType::U8), "(" + item + " != 0)");
-    if (is_integer(dtype)) item = write_.cast(write_.type(ScalarType::I64), item);
-    if (const ScalarDefinition* unpack = unpack_definition(dtype))
-      item = function(*unpack, "unpack", tinyt::name_of(dtype)) + "(" + item + ")";
-    write_.constant(held(dtype), name_of_value(k), item);
-  }
-  std::string name_of_value(int v) const { return (is_load(v) ? "x" : "v") + std::to_string(v); }
-
-  // As the eager call converts it: to the dtype that it computes in, of a number with no rounding
-  // on the way but that of integers.
-  std::string operand(const FusedKernel::Op& op, size_t i) {
-    const Operand& in = op.in[i];
-    const DType have = value(in.value).dtype, compute = info(op.compute).compute;
-    const std::string x = name_of_value(in.value);
-    if (i == 0 && has_flag(op.op, op_flags::predicate_first))
-      return call_cast(x, have, DType::Bool) + " != 0";
-    const bool directly = in.single && !is_bool(op.compute) && !is_integer(op.compute);
-    return call_cast(x, have, directly ? compute : op.compute);
-  }
-  std::string result_of(int v) {
-    const FusedKernel::Op& op = op_of(v);
-    const DType out = value(v).dtype;
-    if (converts(op.op))
-      return call_cast(name_of_value(op.in[0].value), value(op.in[0].value).dtype, out);
-    const DType compute = info(op.compute).compute;
-    const ScalarDefinition* definition = scalar_definition(op.op, compute);
-    require(definition != nullptr, ErrorKind::NotImplemented, name_, ": ", tinyt::name_of(op.op),
-            " has no definition in ", tinyt::name_of(compute));
-    std::string call = function(*definition, tinyt::name_of(op.op), tinyt::name_of(compute)) + "(";
-    for (size_t i = 0; i < op.in.size(); ++i) call += (i == 0 ? "" : ", ") + operand(op, i);
-    call += ")";
-    if (definition->type() != ScalarType::Bool) return call_cast(call, compute, out);
-    return write_.cast(write_.type(ScalarType::U8), call);
+    write_.constant(held(value(k).dtype), name_of_value(k),
+                    unpacked(k, at(numbered("a", k), place)));
   }
   void print_value(int v) { write_.constant(held(value(v).dtype), name_of_value(v), result_of(v)); }
 
-  // What `wanted` needs of values with one element each, in order; of per-row ones those that no
-  // row has yet.
-  std::vector<int> needs(const std::vector<int>& wanted, bool per_row) {
-    std::vector<bool> need(kernel_.values.size(), false);
-    for (const int v : wanted) need[static_cast<size_t>(v)] = true;
-    std::vector<int> order;
-    for (int v = static_cast<int>(kernel_.values.size()) - 1; v >= 0; --v) {
-      if (!need[static_cast<size_t>(v)]) continue;
-      if (is_load(v) || value(v).per_row == per_row) order.push_back(v);
-      if (is_load(v) || reduces(op_of(v)) || value(v).per_row != per_row) continue;
-      for (const Operand& in : op_of(v).in) need[static_cast<size_t>(in.value)] = true;
-    }
-    std::ranges::reverse(order);
-    return order;
-  }
   void print_values(const std::vector<int>& values, bool per_row) {
     for (const int v : values) {
       if (is_load(v)) {
@@ -352,7 +203,7 @@ class KernelPrinter {
     for (size_t i = 0; i < kernel_.ops.size(); ++i) {
       const FusedKernel::Op& op = kernel_.ops[i];
       const int v = kernel_.made_by(i);
-      if (is_live(v) && reduces(op) && block_of(op.op) == block && pass_[i] == pass + 1) {
+      if (is_live(v) && reduces(op) && block_of(op.op) == block && pass_of(v) == pass + 1) {
         reductions.push_back(v);
         wanted.push_back(op.in[0].value);
       }
@@ -418,16 +269,6 @@ class KernelPrinter {
     for (const int v : reductions) finish(v);
   }
 
-  ScalarType accumulator(int v) const { return held_type(info(value(v).dtype).compute); }
-  std::string identity(int v) const {
-    return literal(accumulator(v), identity_bits(op_of(v).op, accumulator(v)), dialect_);
-  }
-  std::string joined(int v, const std::string& a, const std::string& b) {
-    const OpId op = op_of(v).op;
-    const std::string call = function(combination(op, accumulator(v)), tinyt::name_of(op), "step",
-                                      tinyt::name_of(accumulator(v)));
-    return call + "(" + a + ", " + b + ")";
-  }
   // Lanes in halves; then into the tree, where two neighbours of one size become one.
   void fold(int v, const std::string& block) {
     const std::string lane = numbered("lane", v), tree = numbered("tree", v),
@@ -474,25 +315,13 @@ class KernelPrinter {
       if (value(kernel_.stores[k]).per_row)
         write_.assign(at(numbered("y", static_cast<int64_t>(k)), "row"), packed(kernel_.stores[k]));
   }
-  std::string packed(int v) {
-    std::string bits = name_of_value(v);
-    if (const ScalarDefinition* pack = pack_definition(value(v).dtype))
-      bits = function(*pack, "pack", tinyt::name_of(value(v).dtype)) + "(" + bits + ")";
-    return write_.cast(memory_type(v), bits);
-  }
-
   const FusedKernel& kernel_;
   const std::vector<Inner>& inner_;
   std::string_view name_;
   const Dialect& dialect_;
-  SourceWriter write_;
+  SourceWriter& write_;
   size_t rows_ = 0, columns_ = 0;  // dimensions
-  std::vector<bool> live_;
-  std::vector<int> pass_;
-  int last_pass_ = 0;
   std::map<int, bool> row_done_;
-  std::vector<std::string> printed_;
-  std::string functions_;
 };
 
 }  // namespace

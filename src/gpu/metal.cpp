@@ -20,26 +20,6 @@ constexpr Spelling kSpellings[] = {
     {bit_cast, kF32, kI32 | kU32, "as_type<$T>($0)"},
 };
 
-constexpr Helper kHelpers[] = {
-    {"tt_quotient_i64", R"(inline long tt_quotient_i64(long a, long b) {
-  if (b == 0) return 0;
-  return b == -1 ? (long)(0 - (ulong)a) : a / b;
-}
-)"},
-    {"tt_quotient_u64", R"(inline ulong tt_quotient_u64(ulong a, ulong b) {
-  return b == 0 ? 0 : a / b;
-}
-)"},
-    {"tt_rest_i64", R"(inline long tt_rest_i64(long a, long b) {
-  return b == 0 || b == -1 ? 0 : a % b;
-}
-)"},
-    {"tt_rest_u64", R"(inline ulong tt_rest_u64(ulong a, ulong b) {
-  return b == 0 ? 0 : a % b;
-}
-)"},
-};
-
 }  // namespace
 
 constinit const Dialect kMetal{
@@ -64,7 +44,8 @@ using namespace metal;
     .thread = "thread_number",
     .spellings = kSpellings,
     .common = kCLike,
-    .helpers = kHelpers,
+    .helpers = {},
+    .common_helpers = kDivision,
 };
 
 }  // namespace tinyt::gpu

@@ -17,26 +17,6 @@ constexpr Spelling kSpellings[] = {
     {bit_cast, kF32, kWhole, "as_float($0)"},     {bit_cast, kF64, kWhole, "as_double($0)"},
 };
 
-constexpr Helper kHelpers[] = {
-    {"tt_quotient_i64", R"(static inline long tt_quotient_i64(long a, long b) {
-  if (b == 0) return 0;
-  return b == -1 ? (long)(0 - (ulong)a) : a / b;
-}
-)"},
-    {"tt_quotient_u64", R"(static inline ulong tt_quotient_u64(ulong a, ulong b) {
-  return b == 0 ? 0 : a / b;
-}
-)"},
-    {"tt_rest_i64", R"(static inline long tt_rest_i64(long a, long b) {
-  return b == 0 || b == -1 ? 0 : a % b;
-}
-)"},
-    {"tt_rest_u64", R"(static inline ulong tt_rest_u64(ulong a, ulong b) {
-  return b == 0 ? 0 : a % b;
-}
-)"},
-};
-
 }  // namespace
 
 constinit const Dialect kOpenCl{
@@ -62,7 +42,8 @@ constinit const Dialect kOpenCl{
     .thread = "get_global_id(0)",
     .spellings = kSpellings,
     .common = kCLike,
-    .helpers = kHelpers,
+    .helpers = {},
+    .common_helpers = kDivision,
 };
 
 }  // namespace tinyt::gpu

@@ -170,15 +170,17 @@ std::string function_source(const ScalarDefinition& definition, std::string_view
 }
 
 std::string beginning_of(std::string_view text, const Dialect& dialect) {
-  std::string all(dialect.begin), wanted(text);
-  std::vector<bool> needed(dialect.helpers.size(), false);
-  for (size_t i = dialect.helpers.size(); i-- > 0;) {
-    if (wanted.find(std::string(dialect.helpers[i].name) + "(") == std::string::npos) continue;
-    needed[i] = true;
-    wanted += dialect.helpers[i].text;
-  }
-  for (size_t i = 0; i < needed.size(); ++i)
-    if (needed[i]) all += "\n" + std::string(dialect.helpers[i].text);
+  std::string all(dialect.begin);
+  const Parts types = {{'I', dialect.type(ScalarType::I64)}, {'U', dialect.type(ScalarType::U64)}};
+  for (const auto helpers : {dialect.common_helpers, dialect.helpers})
+    for (const Helper& helper : helpers) {
+      if (text.find(std::string(helper.name) + "(") == std::string_view::npos) continue;
+      const std::string arguments = filled(helper.arguments, types);
+      all +=
+          "\n" + filled(dialect.function,
+                        {{'T', dialect.type(helper.type)}, {'N', helper.name}, {'A', arguments}});
+      all += " {\n" + filled(helper.body, types) + "}\n";
+    }
   return all;
 }
 

@@ -49,16 +49,10 @@ constexpr Spelling kSpellings[] = {
 
 // A constant must be finite: what is read of a variable need not be.
 constexpr Helper kHelpers[] = {
-    {"tt_infinity", R"(fn tt_infinity() -> f32 {
-  var bits: u32 = 0x7f800000u;
-  return bitcast<f32>(bits);
-}
-)"},
-    {"tt_nan", R"(fn tt_nan() -> f32 {
-  var bits: u32 = 0x7fc00000u;
-  return bitcast<f32>(bits);
-}
-)"},
+    {"tt_infinity", ScalarType::F32, "",
+     "  var bits: u32 = 0x7f800000u;\n  return bitcast<f32>(bits);\n"},
+    {"tt_nan", ScalarType::F32, "",
+     "  var bits: u32 = 0x7fc00000u;\n  return bitcast<f32>(bits);\n"},
 };
 
 }  // namespace
@@ -92,6 +86,7 @@ constinit const Dialect kWgsl{
     .spellings = kSpellings,
     .common = {},
     .helpers = kHelpers,
+    .common_helpers = {},
 };
 
 }  // namespace tinyt::gpu
