@@ -151,7 +151,7 @@ void register_cpu() {
   register_kernels(kind, kKernels);
   static const TileTarget target;
   register_fusion_target(kind, target);
-  register_scalar_definitions(definition_of);
+  register_scalar_definitions(definition_of, single_definition_of);
 }
 
 }  // namespace tinyt::cpu

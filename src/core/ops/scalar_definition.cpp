@@ -1,5 +1,6 @@
 #include "core/ops/scalar_definition.h"
 
+#include <algorithm>
 #include <atomic>
 
 #include "core/base/error.h"
@@ -27,6 +28,7 @@ constexpr ScalarTypeInfo kScalarTypes[] = {{"bool", 1}, {"u8", 8},   {"i8", 8},
                                            {"u64", 64}, {"f32", 32}, {"f64", 64}};
 
 std::atomic<DefinitionSource> g_source{nullptr};
+std::atomic<SingleDefinitionSource> g_single_source{nullptr};
 
 }  // namespace
 
@@ -51,11 +53,23 @@ ScalarType scalar_type_of(DType compute) {
   }
 }
 
-void register_scalar_definitions(DefinitionSource source) { g_source = source; }
+void register_scalar_definitions(DefinitionSource source, SingleDefinitionSource single_source) {
+  g_source = source;
+  g_single_source = single_source;
+}
 
 const ScalarDefinition* scalar_definition(OpId op, DType compute) {
   const DefinitionSource source = g_source;
   return source == nullptr ? nullptr : source(op, compute);
+}
+
+const ScalarDefinition* single_definition(OpId op) {
+  const ScalarDefinition* ordinary = scalar_definition(op, DType::Float32);
+  if (ordinary == nullptr) return nullptr;
+  const auto wide = [](const ScalarDefinition::Node& n) { return width_of(n.type) == 64; };
+  if (std::ranges::none_of(ordinary->nodes, wide)) return ordinary;
+  const SingleDefinitionSource source = g_single_source;
+  return source == nullptr ? nullptr : source(op);
 }
 
 }  // namespace tinyt

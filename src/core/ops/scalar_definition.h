@@ -35,7 +35,8 @@ int operands_of(MachineOp op);
 struct ScalarDefinition {
   struct Node {
     MachineOp op;
-    ScalarType type;  // of its value; of loop, leave_unless, set and end_loop, which have none, Bool
+    ScalarType
+        type;  // of its value; of loop, leave_unless, set and end_loop, which have none, Bool
     int32_t in[3] = {-1, -1, -1};
     uint64_t bits = 0;
 
@@ -55,8 +56,13 @@ ScalarType scalar_type_of(DType compute);
 // The definition of a scalar op that computes in such a dtype, the same at every call; null where
 // the op does not take it. Made at the first call.
 const ScalarDefinition* scalar_definition(OpId op, DType compute);
+// The float32 definition of a scalar op without a 64-bit type, for machines that have none: the
+// ordinary one where it has none, else one with double-word arithmetic, whose bounds are those of
+// docs/numerics.md. Null where the op does not take float32.
+const ScalarDefinition* single_definition(OpId op);
 // From where; called once, by the kernels that have them.
 using DefinitionSource = const ScalarDefinition* (*)(OpId op, DType compute);
-void register_scalar_definitions(DefinitionSource source);
+using SingleDefinitionSource = const ScalarDefinition* (*)(OpId op);
+void register_scalar_definitions(DefinitionSource source, SingleDefinitionSource single_source);
 
 }  // namespace tinyt

@@ -6,5 +6,7 @@ namespace tinyt::cpu {
 
 // What scalar_definition() gives: of each op of math.h, in the dtypes that it is computed in.
 const ScalarDefinition* definition_of(OpId op, DType compute);
+// The same of float32, without a 64-bit type: double words in the place of float64.
+const ScalarDefinition* single_definition_of(OpId op);
 
 }  // namespace tinyt::cpu

@@ -57,7 +57,7 @@ TINYT_OUTLINE F64 erfc(F64 x) {
   const F64 near = 1.0 - fma(x, poly(x * x, kErfSmall64), x);
   const F64 r = 1.0 / (a + 3.0);
   const Two<F64> square = two_prod(a, a);
-  const F64 tail = exp(-square.hi, -square.lo) * (poly((a - 3.0) * r, kErfc) * r);
+  const F64 tail = lowered(lifted_exp(-square.hi, -square.lo) * (poly((a - 3.0) * r, kErfc) * r));
   return select(a < 0.5, near, select(x < 0.0, 2.0 - tail, tail));
 }
 TINYT_INLINE F32 erfc(F32 x) {
@@ -96,7 +96,11 @@ TINYT_OUTLINE F64 erfinv(F64 x) {
   return select(a == 1.0, copysign(splat(__builtin_inf()), x), x * ratio);
 }
 TINYT_INLINE F32 erfinv(F32 x) {
-  return through_double(x, [](F64 d) { return erfinv(d); });
+  if constexpr (!kDoubleWords) return through_double(x, [](F64 d) { return erfinv(d); });
+  const I32 tiny = (I32)(abs(x) < 0x1p-90f);  // there erfinv is linear
+  const F32 y = through_double(select(tiny, x * 0x1p64f, x),
+                               [&](F64 d) { return select(tiny, lowered(erfinv(d)), erfinv(d)); });
+  return select(x == 0.0f, x, y);
 }
 
 }  // namespace

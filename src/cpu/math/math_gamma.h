@@ -83,7 +83,9 @@ TINYT_OUTLINE F64 digamma(F64 x) {
   const F64 value = (log(y) - fma(z, poly(z, kDigamma), 0.5 * r + low)) - steps;
   if (!any(negative)) return value;
   const F64 from_pole = x - round_even(x);
-  const F64 turn = select(from_pole == 0.0, splat(__builtin_nan("")), kPi / tan(kPi * from_pole));
+  F64 turn = select(from_pole == 0.0, splat(__builtin_nan("")), kPi / tan(kPi * from_pole));
+  if constexpr (kDoubleWords)  // where the tangent is its argument, whose second part is subnormal
+    turn = select((abs(from_pole) < 0x1p-40) & (from_pole != 0.0), 1.0 / from_pole, turn);
   return select(negative, value - turn, value);
 }
 TINYT_INLINE F32 digamma(F32 x) {
@@ -96,9 +98,36 @@ inline constexpr double kBernoulli[] = {
     0x1.66a8f2bf70ebep-26, -0x1.22805d644267fp-31, 0x1.d6db2c4e09162p-37, -0x1.7da4e1f79955cp-42,
     0x1.355871d652e9ep-47, -0x1.f57d968caacf1p-53, 0x1.967e1f09c376fp-58, -0x1.497d9033a2b5cp-63};
 
+// zeta_positive of double words, in float32's range: for q > 1 of 2^64 times the powers; the power
+// of the formula's first term, which is the last to vanish; and the others each by the one before,
+// as s (s + 1) ... alone is too large. From s = 256 on, they are 0.
+TINYT_OUTLINE F64 zeta_positive_single(F64 s_, F64 q) {
+  const F64 s = minimum(s_, splat(0x1p100));  // infinity times log(1)
+  const I64 lift = select(q > 1.0, I64{} + 64, I64{});
+  const F64 log_lift = to_float(lift) * kLn2;
+  const auto power = [&](F64 a, F64 e) { return exp(log_lift - e * log(a)); };
+  F64 sum = F64{}, a = q;
+  repeat(
+      10, carried(sum, a), [] { return ~I64{}; },
+      [&](I64) {
+        sum += power(a, s);
+        a += 1.0;
+      });
+  const F64 first = power(a, s - 1.0), r = 1.0 / a, t = minimum(s, splat(256.0));
+  F64 term = first * r;
+  sum += first / (s - 1.0) + 0.5 * term;
+  term *= t * r;
+  for (int j = 0; j < 12; ++j) {
+    sum += kBernoulli[j] * term;
+    term *= (t + (2.0 * j + 1.0)) * r * ((t + (2.0 * j + 2.0)) * r);
+  }
+  return scale(select(q == __builtin_inf(), F64{}, sum), (I64)(0 - wrap(lift)));
+}
+
 // sum of (q + k)^-s over k >= 0 for q > 0, s > 1: ten terms, the rest by Euler and Maclaurin's
 // formula (Abramowitz & Stegun 23.2.23 and 3.6.28).
 TINYT_OUTLINE F64 zeta_positive(F64 s, F64 q) {
+  if constexpr (kDoubleWords) return zeta_positive_single(s, q);
   F64 sum = F64{}, a = q, power;
   repeat(
       10, carried(sum, a), [] { return ~I64{}; },

@@ -35,11 +35,12 @@ TINYT_INLINE Dual keep(I64 mask, Dual a, Dual b) {
 }
 template <class F>
 TINYT_INLINE void each_value(Dual& x, const F& f) {
-  f(x.v);
-  f(x.d);
+  each_value(x.v, f);
+  each_value(x.d, f);
 }
+inline constexpr double kEnough = kDoubleWords ? 0x1p-38 : 0x1p-54;
 // Whether `step` still changes `sum`, in value or derivative.
-TINYT_INLINE I64 counts(F64 step, F64 sum) { return (I64)(abs(step) > 0x1p-54 * abs(sum)); }
+TINYT_INLINE I64 counts(F64 step, F64 sum) { return (I64)(abs(step) > kEnough * abs(sum)); }
 TINYT_INLINE I64 counts(Dual step, Dual sum) {
   return counts(step.v, sum.v) | counts(step.d, sum.d);
 }
@@ -47,7 +48,7 @@ TINYT_INLINE I64 counts(Dual step, Dual sum) {
 // In the loops below a lane keeps its value from where its terms no longer count: how many its
 // neighbours need must not show.
 // A bound on terms that no argument needs (some root of the parameters), so that every loop ends.
-inline constexpr int kMostTerms = 1 << 17;
+inline constexpr int kMostTerms = kDoubleWords ? 1 << 12 : 1 << 17;
 
 // ---- the incomplete gamma function
 
@@ -247,12 +248,23 @@ struct IncompleteGamma {
   }
 };
 
+// Arguments a, x with the same P(a, x) and Q(a, x) as float32 values, which products of a few do not
+// take out of its range: above 2^64 P is a step at x = a, and far above a it is 1.
+TINYT_INLINE Two<F64> within_range(F64 a, F64 x) {
+  if constexpr (!kDoubleWords) return {a, x};
+  const I64 step = (I64)(a > 0x1p64);
+  const F64 b = minimum(a, splat(0x1p64));
+  const F64 ratio = minimum(x / a, splat(4.0));
+  return {b, select(step, ratio * b, minimum(x, 4.0 * b + 1000.0))};
+}
+
 template <bool Upper>
 TINYT_OUTLINE F64 incomplete_gamma(F64 a, F64 x) {
   const I64 plain =
       (I64)(a > 0.0) & (I64)(x > 0.0) & (I64)(a < __builtin_inf()) & (I64)(x < __builtin_inf());
   // Lanes at an end take arguments for which every form ends at once.
-  const IncompleteGamma g(select(plain, a, splat(1.0)), select(plain, x, splat(0.5)));
+  const Two<F64> at = within_range(select(plain, a, splat(1.0)), select(plain, x, splat(0.5)));
+  const IncompleteGamma g(at.hi, at.lo);
   const F64 factor = g.factor();
   F64 y = F64{};
   if (any(g.lower)) {
@@ -269,8 +281,8 @@ TINYT_OUTLINE F64 incomplete_gamma(F64 a, F64 x) {
     y = select(upper, Upper ? q : 1.0 - q, y);
   }
   if (any(g.uniform)) {
-    const F64 at = g.eta * sqrt(0.5 * g.a), rest = g.remainder();
-    y = select(g.uniform, Upper ? 0.5 * erfc(at) + rest : 0.5 * erfc(-at) - rest, y);
+    const F64 z = g.eta * sqrt(0.5 * g.a), rest = g.remainder();
+    y = select(g.uniform, Upper ? 0.5 * erfc(z) + rest : 0.5 * erfc(-z) - rest, y);
   }
   IncompleteGamma end = g;
   end.a = a, end.x = x;
@@ -365,13 +377,14 @@ TINYT_OUTLINE F64 dirichlet_grad(F64 x_, F64 a_, F64 total) {
   F64 y = F64{};
   if (any(left)) {
     const Dual f = beta_fraction(moving, fixed, x, left);
-    y = -(x / a) * (f.v * (slope - 1.0 / a) + f.d);
+    y = -(lifted(x) / a) * (f.v * (slope - 1.0 / a) + f.d);
   }
   if (any(~left)) {
     const F64 rest = 1.0 - x, log_slope = log1p(-rest);
     const Dual f = beta_fraction(fixed, moving, rest, ~left);
-    y = select(left, y, x / b * (f.v * (log_slope - log(x) + slope) + f.d));
+    y = select(left, y, lifted(x) / b * (f.v * (log_slope - log(x) + slope) + f.d));
   }
+  y = lowered(y);
   // No mass is left to move at an end.
   const I64 end = ((I64)(x_ == 0.0) | (I64)(x_ == 1.0)) & (I64)(a_ > 0.0);
   return select(plain, y, select(end, F64{}, splat(__builtin_nan(""))));

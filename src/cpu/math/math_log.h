@@ -6,26 +6,6 @@
 namespace tinyt::cpu {
 namespace {
 
-// x = 2^k m with m in [sqrt(1/2), sqrt(2)), for positive finite x.
-template <class V>
-struct Parts {
-  V m, k;
-};
-
-TINYT_INLINE Parts<F32> split(F32 x) {
-  const I32 tiny = (I32)(x < 0x1p-126f);
-  const U32 bits = bit_cast<U32>(select(tiny, x * 0x1p24f, x));
-  const I32 k = (I32)(bits - 0x3F3504F3) >> 23;
-  return {bit_cast<F32>(bits - wrap(k << 23)), to_float(k + (tiny & -24))};
-}
-TINYT_INLINE Parts<F64> split(F64 x) {
-  const I64 tiny = (I64)(x < 0x1p-1022);
-  const U64 bits = bit_cast<U64>(select(tiny, x * 0x1p54, x));
-  constexpr uint64_t kBias = 2048;  // a logical shift stands for the arithmetic one
-  const I64 k = (I64)((bits - 0x3FE6A09E667F3BCD + (kBias << 52)) >> 52) - kBias;
-  return {bit_cast<F64>(bits - wrap(k << 52)), to_float(k + (tiny & -54))};
-}
-
 // The values at 0, below 0, at inf and NaN put in the place of y.
 template <class V>
 TINYT_INLINE V log_edges(V x, V y) {

@@ -40,8 +40,11 @@ TINYT_OUTLINE F64 log_ndtr(F64 x) {
   const I64 high = (I64)(x > 1.0);
   const F64 above = select(high, x, splat(1.0));
   const Two<F64> square = two_prod(above, above);
-  const F64 rest = scaled_erfc(above * kRootHalf) * exp(-0.5 * square.hi, -0.5 * square.lo);
-  const F64 near = log1p(-0.5 * select(high, select(x > 40.0, F64{}, rest), erfc(x * kRootHalf)));
+  const F64 rest = scaled_erfc(above * kRootHalf) * lifted_exp(-0.5 * square.hi, -0.5 * square.lo);
+  const F64 upper = select(x > 40.0, F64{}, lowered(rest));
+  F64 near = log1p(-0.5 * select(high, upper, erfc(x * kRootHalf)));
+  if constexpr (kDoubleWords)  // where the logarithm is what it is of
+    near = select(high & (I64)(rest < 0x1p10), lowered(-0.5 * rest), near);
   if (!any(low)) return near;
   const F64 a = select(low, x, splat(-1.0));
   return select(low, log(0.5 * scaled_erfc(-a * kRootHalf)) - 0.5 * a * a, near);
