@@ -30,7 +30,7 @@ TINYT_INLINE Two<F64> arc_parts(F64 a, I64 large) {
   const F64 s = select(large, sqrt(z), a);
   const Two<F64> p = two_prod(s, s);
   const F64 lost = select(large & (I64)(s > 0.0), ((z - p.hi) - p.lo) / (2.0 * s), F64{});
-  return {s, fma(s * z, poly(z, kAsin), lost)};
+  return {s, fma(s * z, poly<-2>(z, kAsin), lost)};
 }
 
 TINYT_INLINE F64 asin(F64 x) {
@@ -58,7 +58,7 @@ TINYT_INLINE F64 atan_ratio(F64 a, F64 b) {
   const F64 u = above / below, z = u * u;
   const F64 turn = select(steep, splat(kHalfPiHi), select(middle, splat(kQuarterPi), F64{}));
   const F64 turn_low = select(steep, splat(kHalfPiLo), select(middle, splat(kQuarterPiLo), F64{}));
-  return turn + (u + fma(u * z, poly(z, kAtan), turn_low));
+  return turn + (u + fma(u * z, poly<-2>(z, kAtan), turn_low));
 }
 TINYT_INLINE F64 atan(F64 x) { return copysign(atan_ratio(abs(x), splat(1.0)), x); }
 

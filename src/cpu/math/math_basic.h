@@ -11,8 +11,8 @@ namespace tinyt::cpu {
 namespace {
 
 // c[0] + c[1] x + c[2] x^2 + ... as two Horner chains, of the even and the odd powers: half the
-// latency of one.
-template <class V, int N>
+// latency of one. |x| <= 2^Reach; of interest to double words alone, see math_double_word.h.
+template <int Reach = 0, class V, int N>
 TINYT_INLINE V poly(V x, const Element<V> (&c)[N]) {
   const V z = x * x;
   V last = splat(c[N - 1]), other = splat(c[N - 2]);
@@ -71,20 +71,6 @@ TINYT_INLINE F32 pow2(I32 k) { return bit_cast<F32>((wrap(k) + 127) << 23); }
 // k / 2 rounded down, |k| < 2^12 (64-bit arithmetic shifts are missing before AVX-512).
 TINYT_INLINE I32 half(I32 k) { return k >> 1; }
 TINYT_INLINE I64 half(I64 k) { return (I64)((wrap(k) + 4096) >> 1) - 2048; }
-
-#if TINYT_VECTOR_BYTES != 64  // AVX-512 has an instruction
-// x * 2^k, rounded once; in two steps, so that results may be subnormal or overflow.
-template <class V>
-TINYT_INLINE V scale(V x, Mask<V> k) {
-  const Mask<V> h = half(k), rest = (Mask<V>)(wrap(k) - wrap(h));
-  return x * pow2(h) * pow2(rest);
-}
-// The same; `n` is k as a float, which AVX-512 takes.
-template <class V>
-TINYT_INLINE V scale(V x, V, Mask<V> k) {
-  return scale(x, k);
-}
-#endif
 
 // An unevaluated sum, |lo| <= ulp(hi) / 2.
 template <class V>
@@ -155,6 +141,20 @@ TINYT_INLINE Two<F64> two_prod(F64 a, F64 b) {
   if constexpr (kHasFma) return {p, fma(a, b, -p)};
   const F64 ah = upper(a), al = a - ah, bh = upper(b), bl = b - bh;
   return {p, ((ah * bh - p) + ah * bl + al * bh) + al * bl};
+}
+#endif
+
+#if TINYT_VECTOR_BYTES != 64  // AVX-512 has an instruction
+// x * 2^k, rounded once; in two steps, so that results may be subnormal or overflow.
+template <class V>
+TINYT_INLINE V scale(V x, Mask<V> k) {
+  const Mask<V> h = half(k), rest = (Mask<V>)(wrap(k) - wrap(h));
+  return x * pow2(h) * pow2(rest);
+}
+// The same; `n` is k as a float, which AVX-512 takes.
+template <class V>
+TINYT_INLINE V scale(V x, V, Mask<V> k) {
+  return scale(x, k);
 }
 #endif
 

@@ -2,6 +2,9 @@
 // it alone.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
+
 #include "cpu/math/math_basic.h"
 
 namespace tinyt::cpu {
@@ -41,11 +44,26 @@ inline Two<F64> two_sum(F64 a, F64 b) { return {a + b, F64{}}; }
 inline Two<F64> fast_two_sum(F64 a, F64 b) { return {a + b, F64{}}; }
 inline Two<F64> two_prod(F64 a, F64 b) { return {a * b, F64{}}; }
 
-// As one chain: another operand would be another double word.
-template <int N>
+// A polynomial for a float32 result, |x| <= 2^Reach, as one chain: of its last terms those that add
+// less than 2^-38 of the first are left out, those that add less than 2^-13 are summed in float32.
+template <int Reach = 0, int N>
 F64 poly(F64 x, const double (&c)[N]) {
-  F64 y = c[N - 1];
-  for (int i = N - 2; i >= 0; --i) y = finite_fma(y, x, c[i]);
+  const auto from = [&](int bits) {
+    int i = N;
+    for (double sum = 0; i > 1; --i) {
+      sum += std::ldexp(std::abs(c[i - 1]), Reach * (i - 1));
+      if (sum > std::ldexp(std::abs(c[0]), -bits)) break;
+    }
+    return i;
+  };
+  const int end = from(38), single = from(13);
+  F64 y = c[end - 1];
+  if (single < end) {
+    F32 last = static_cast<float>(c[end - 1]);
+    for (int i = end - 2; i >= single; --i) last = fma(last, x.hi, F32(c[i]));
+    y = F64(last);
+  }
+  for (int i = std::min(single, end - 1) - 1; i >= 0; --i) y = finite_fma(y, x, c[i]);
   return y;
 }
 

@@ -45,10 +45,10 @@ TINYT_INLINE F64 lgamma_positive(F64 x) {
   const F64 f = select(tiny, x, select(below, x - 1.0, y - 2.0));
   const F64 under_log = select(tiny, x * (1.0 + x), select(below | far, x, product));
   const F64 l = log(under_log);
-  const F64 near = fma(f, poly(f, kLgamma), select(below, -l, l));
+  const F64 near = fma(f, poly<-1>(f, kLgamma), select(below, -l, l));
   const F64 r = 1.0 / x;
   const F64 stirling =
-      (x - 0.5) * (l - 1.0) + fma(r, poly(r * r, kStirling), splat(kHalfLog2PiMinusHalf));
+      (x - 0.5) * (l - 1.0) + fma(r, poly<-6>(r * r, kStirling), splat(kHalfLog2PiMinusHalf));
   return select(far, stirling, near);
 }
 
@@ -80,7 +80,7 @@ TINYT_OUTLINE F64 digamma(F64 x) {
         y = select(more, y + 1.0, y);
       });
   const F64 r = 1.0 / y, z = r * r;
-  const F64 value = (log(y) - fma(z, poly(z, kDigamma), 0.5 * r + low)) - steps;
+  const F64 value = (log(y) - fma(z, poly<-6>(z, kDigamma), 0.5 * r + low)) - steps;
   if (!any(negative)) return value;
   const F64 from_pole = x - round_even(x);
   F64 turn = select(from_pole == 0.0, splat(__builtin_nan("")), kPi / tan(kPi * from_pole));

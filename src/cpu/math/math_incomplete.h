@@ -111,6 +111,9 @@ inline constexpr double kTemme[9][22] = {
      0x1.ac79309fc7363p-33,  -0x1.bd671f048b194p-34},
 };
 
+// Of those as many as the result needs.
+inline constexpr int kTemmeRows = kDoubleWords ? 5 : 9, kTemmeColumns = kDoubleWords ? 16 : 22;
+
 inline constexpr double kTemmeFrom = 64.0, kTemmeEta = 0.7;
 inline constexpr double kHalfLogTwoPi = 0x1.d67f1c864beb4p-1;
 
@@ -119,9 +122,10 @@ inline constexpr double kHalfLogTwoPi = 0x1.d67f1c864beb4p-1;
 TINYT_INLINE F64 excess(F64 m, F64 next) {
   const F64 near = select(abs(m) < 1.0, m, F64{});
   const F64 s = near / (2.0 + near), z = s * s;
-  F64 tail = splat(1.0 / 45.0);
+  constexpr int kLast = kDoubleWords ? 27 : 45;
+  F64 tail = splat(1.0 / kLast);
 #pragma GCC unroll 1
-  for (int k = 43; k >= 3; k -= 2) tail = fma(tail, z, splat(1.0 / k));
+  for (int k = kLast - 2; k >= 3; k -= 2) tail = fma(tail, z, splat(1.0 / k));
   const F64 small = s * fma(-2.0 * z, tail, near);
   const I64 wide = (I64)(m < -0.5) | (I64)(m > 1.0 - 0x1p-10);
   return any(wide) ? select(wide, m - log(next), small) : small;
@@ -131,12 +135,12 @@ TINYT_INLINE F64 excess(F64 m, F64 next) {
 TINYT_INLINE F64 lgamma_of_next(F64 a) {
   const I64 small = (I64)(a <= 0.5);
   const F64 f = select(small, a, F64{});
-  return select(small, f * poly(f, kLgamma) - log1p(f), lgamma_positive(1.0 + a));
+  return select(small, f * poly<-1>(f, kLgamma) - log1p(f), lgamma_positive(1.0 + a));
 }
 // log Gamma(1 + a) - (a log(a) - a + log(2 pi a) / 2), a >= 8.
 TINYT_INLINE F64 stirling_rest(F64 a) {
   const F64 r = 1.0 / a;
-  return r * poly(r * r, kStirling);
+  return r * poly<-6>(r * r, kStirling);
 }
 
 // What all forms of P(a, x) and Q(a, x) = 1 - P begin with.
@@ -208,10 +212,10 @@ struct IncompleteGamma {
     const F64 e = select(uniform, eta, F64{}), r = 1.0 / a;
     Temme t = {F64{}, F64{}, F64{}};
 #pragma GCC unroll 1
-    for (int k = 8; k >= 0; --k) {
+    for (int k = kTemmeRows - 1; k >= 0; --k) {
       F64 c = F64{}, slope = F64{};
 #pragma GCC unroll 1
-      for (int n = 21; n >= 0; --n) {
+      for (int n = kTemmeColumns - 1; n >= 0; --n) {
         slope = fma(slope, e, c);
         c = fma(c, e, splat(kTemme[k][n]));
       }
@@ -226,11 +230,12 @@ struct IncompleteGamma {
     return exp(-a * half_square) / sqrt(a * 6.283185307179586477) * temme().value;
   }
 
+  static constexpr int kUpperTerms = kDoubleWords ? 16 : 24;  // 1 / 24! < 2^-64
   // Q for a, x < 1, without the difference 1 - P.
   TINYT_INLINE F64 upper_series() const {
     const F64 power = a * log(x) - lgamma_of_next(a);
     F64 term = splat(1.0), sum = F64{}, n = splat(1.0);
-    for (int k = 0; k < 24; ++k, n += 1.0) {  // 1 / 24! < 2^-64
+    for (int k = 0; k < kUpperTerms; ++k, n += 1.0) {
       term *= -x / n;
       sum += term / (a + n);
     }
