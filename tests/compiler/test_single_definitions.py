@@ -202,8 +202,9 @@ def test_bounds(op: str, library: Library, rng: np.random.Generator) -> None:
     make = INPUTS.get(op) or makers[ARITY[op]]
     arrays = make(op, rng, 1000 if op in INPUTS else 5000)
     got = library(op, *arrays)
-    exact = op in EXACT
-    want = kernel(op, *(a if exact else a.astype(np.float64) for a in arrays)).astype(np.float64)
+    with np.errstate(invalid="ignore"):  # of signalling NaNs
+        wide = arrays if op in EXACT else tuple(a.astype(np.float64) for a in arrays)
+        want = kernel(op, *wide).astype(np.float64)
     errors = relative_to_one if op in ABSOLUTE else float32_errors
     check(op, errors(got, want), BOUNDS[op], *arrays)
 

@@ -253,8 +253,8 @@ struct IncompleteGamma {
   }
 };
 
-// Arguments a, x with the same P(a, x) and Q(a, x) as float32 values, which products of a few do not
-// take out of its range: above 2^64 P is a step at x = a, and far above a it is 1.
+// Arguments a, x with the same P(a, x) and Q(a, x) as float32 values, which products of a few do
+// not take out of its range: above 2^64 P is a step at x = a, and far above a it is 1.
 TINYT_INLINE Two<F64> within_range(F64 a, F64 x) {
   if constexpr (!kDoubleWords) return {a, x};
   const I64 step = (I64)(a > 0x1p64);
