@@ -61,7 +61,7 @@ BOUNDS = {
     "gammainc": 2.0,
     "gammaincc": 2.0,
     "standard_gamma_grad": 0.6,
-    "dirichlet_grad": 1.0,
+    "dirichlet_grad": 0.6,
 }
 # Units in the last place of the larger of |result| and 1.
 ABSOLUTE = ("lgamma", "digamma", "logaddexp", "logaddexp2")

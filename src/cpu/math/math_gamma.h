@@ -92,6 +92,21 @@ TINYT_INLINE F32 digamma(F32 x) {
   return through_double(x, [](F64 d) { return digamma(d); });
 }
 
+// digamma(a + b) - digamma(a) for a, b > 0, of which double words lose too much where b is far
+// below a: by differences of the recurrence's and the series' terms.
+TINYT_OUTLINE F64 digamma_rise(F64 a, F64 b) {
+  F64 y = a, steps = F64{};
+  repeat(
+      kMostSteps, carried(y, steps), [&] { return (I64)(y < 10.0); },
+      [&](I64 more) {
+        steps = select(more, steps + b / (y * (y + b)), steps);
+        y = select(more, y + 1.0, y);
+      });
+  const F64 r = 1.0 / y, s = 1.0 / (y + b), z = r * r, w = s * s;
+  const F64 series = z * poly<-6>(z, kDigamma) - w * poly<-6>(w, kDigamma);
+  return steps + (log1p(b * r) + (0.5 * b * r * s + series));
+}
+
 // B(2j) / (2j)!, j = 1, 2, ..., B the Bernoulli numbers.
 inline constexpr double kBernoulli[] = {
     0x1.5555555555555p-4,  -0x1.6c16c16c16c17p-10, 0x1.1566abc011567p-15, -0x1.bbd779334ef0bp-21,

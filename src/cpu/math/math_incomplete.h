@@ -303,6 +303,14 @@ TINYT_INLINE F32 gammaincc(F32 a, F32 x) {
   return through_double(a, x, [](F64 s, F64 t) { return gammaincc(s, t); });
 }
 
+// -(x / a) y, of double words with a quotient that is not subnormal.
+TINYT_INLINE F64 minus_ratio_times(F64 x, F64 a, F64 y) {
+  if constexpr (!kDoubleWords) return -(x / a) * y;
+  const I64 tiny = (I64)(x < 0x1p-80);
+  const F64 result = -(select(tiny, lifted(x), x) / a) * y;
+  return select(tiny, lowered(result), result);
+}
+
 // dx/da of the x with a given P(a, x): -(dP/da) / (dP/dx). The density dP/dx is a factor / x, so
 // the factor goes.
 TINYT_OUTLINE F64 standard_gamma_grad(F64 a, F64 x) {
@@ -310,11 +318,13 @@ TINYT_OUTLINE F64 standard_gamma_grad(F64 a, F64 x) {
       (I64)(a > 0.0) & (I64)(x > 0.0) & (I64)(a < __builtin_inf()) & (I64)(x < __builtin_inf());
   const IncompleteGamma g(select(plain, a, splat(1.0)), select(plain, x, splat(0.5)));
   const Dual from = {g.a, splat(1.0)};
-  const F64 slope = log(g.x) - digamma(g.a);
+  // Of double words by digamma(1 + a), as 1 / a goes again.
+  const F64 next = log(g.x) - digamma(kDoubleWords ? 1.0 + g.a : g.a);
+  const F64 slope = kDoubleWords ? next + 1.0 / g.a : next;
   F64 y = F64{};
   if (any(g.lower)) {
     const Dual s = g.series(from);
-    y = -(g.x / g.a) * (s.v * (slope - 1.0 / g.a) + s.d);
+    y = minus_ratio_times(g.x, g.a, s.v * (kDoubleWords ? next : slope - 1.0 / g.a) + s.d);
   }
   const I64 upper = ~(g.lower | g.uniform);
   if (any(upper)) {
@@ -378,18 +388,21 @@ TINYT_OUTLINE F64 dirichlet_grad(F64 x_, F64 a_, F64 total) {
   const F64 b = select(plain, b_, splat(1.0));
   const I64 left = (I64)(x < (a + 1.0) / (a + b + 2.0));
   const Dual moving = {a, splat(1.0)}, fixed = {b, F64{}};
-  const F64 slope = log(x) - (digamma(a) - digamma(a + b));
+  // Of double words without 1 / a, which goes again where `left`.
+  const F64 next =
+      kDoubleWords ? log(x) + digamma_rise(1.0 + a, b) : log(x) - (digamma(a) - digamma(a + b));
+  const F64 slope = kDoubleWords ? next + b / a / (a + b) : next;
   F64 y = F64{};
   if (any(left)) {
     const Dual f = beta_fraction(moving, fixed, x, left);
-    y = -(lifted(x) / a) * (f.v * (slope - 1.0 / a) + f.d);
+    const F64 fall = kDoubleWords ? next - 1.0 / (a + b) : slope - 1.0 / a;
+    y = minus_ratio_times(x, a, f.v * fall + f.d);
   }
   if (any(~left)) {
     const F64 rest = 1.0 - x, log_slope = log1p(-rest);
     const Dual f = beta_fraction(fixed, moving, rest, ~left);
-    y = select(left, y, lifted(x) / b * (f.v * (log_slope - log(x) + slope) + f.d));
+    y = select(left, y, x / b * (f.v * (log_slope - log(x) + slope) + f.d));
   }
-  y = lowered(y);
   // No mass is left to move at an end.
   const I64 end = ((I64)(x_ == 0.0) | (I64)(x_ == 1.0)) & (I64)(a_ > 0.0);
   return select(plain, y, select(end, F64{}, splat(__builtin_nan(""))));
