@@ -9,6 +9,8 @@
 // part; zeros keep their sign in products, not in sums.
 #pragma once
 
+#include <cmath>
+
 #include "cpu/simd/simd_trace.h"
 
 namespace tinyt::cpu {
@@ -24,8 +26,8 @@ class DoubleWord {
     const auto d = static_cast<double>(x);
     const auto first = static_cast<float>(d);
     const double rest = d - double{first};
-    hi = first;
-    if (rest == 0 || !(rest * rest < 1e300)) return;  // beyond the range: an infinity
+    hi = first;  // beyond the range an infinity
+    if (rest == 0 || !std::isfinite(first)) return;
     lo = static_cast<float>(rest);
     single = false;
   }
