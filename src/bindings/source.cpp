@@ -24,19 +24,31 @@ DType dtype_in(const py::handle& dtype) {
   return static_cast<DType>(number);
 }
 
-const ScalarDefinition& definition(const std::string& name, const py::handle& dtype) {
-  const DType compute = dtype_in(dtype);
+OpId scalar_op(const std::string& name) {
   const auto op = find_op(name);
   require(op && info(*op).kind == OpKind::Scalar, ErrorKind::Value, "no scalar op ", name);
-  const ScalarDefinition* found = scalar_definition(*op, compute);
+  return *op;
+}
+
+const ScalarDefinition& definition(const gpu::Dialect& dialect, const std::string& name,
+                                   const py::handle& dtype) {
+  const DType compute = dtype_in(dtype);
+  const ScalarDefinition* found = gpu::definition_in(dialect, scalar_op(name), compute);
   require(found != nullptr, ErrorKind::DType, name, ": has no definition in ", name_of(compute));
   return *found;
 }
 
+// In float32 alone.
+const ScalarDefinition& single(const std::string& name) {
+  const ScalarDefinition* found = single_definition(scalar_op(name));
+  require(found != nullptr, ErrorKind::DType, name, ": has no definition in float32");
+  return *found;
+}
+
 // (operation, type, operands, bits) of each node.
-py::list nodes_of(const std::string& name, const py::handle& dtype) {
+py::list nodes_of(const ScalarDefinition& definition) {
   py::list nodes;
-  for (const ScalarDefinition::Node& n : definition(name, dtype).nodes) {
+  for (const ScalarDefinition::Node& n : definition.nodes) {
     py::list in;
     for (int k = 0; k < operands_of(n.op); ++k) in.append(n.in[k]);
     nodes.append(py::make_tuple(name_of(n.op), name_of(n.type), py::tuple(in), n.bits));
@@ -51,7 +63,17 @@ std::string source_of(
   const gpu::Dialect& dialect = gpu::dialect_of(dialect_name);
   std::string text;
   for (const auto& [name, op, dtype] : functions)
-    text += "\n" + gpu::function_source(definition(op, dtype), name, dialect);
+    text += "\n" + gpu::function_source(definition(dialect, op, dtype), name, dialect);
+  return gpu::beginning_of(text, dialect) + text;
+}
+
+// The same of definitions in float32 alone.
+std::string single_source_of(const std::vector<std::pair<std::string, std::string>>& functions,
+                             const std::string& dialect_name) {
+  const gpu::Dialect& dialect = gpu::dialect_of(dialect_name);
+  std::string text;
+  for (const auto& [name, op] : functions)
+    text += "\n" + gpu::function_source(single(op), name, dialect);
   return gpu::beginning_of(text, dialect) + text;
 }
 
@@ -109,8 +131,17 @@ void bind_source(py::module_& m) {
            "A function of that name; ``inner``: how each load lies along the last dimension, "
            "0 strided, 1 dense, 2 repeated.");
   forbid_bare_new(kernel);
-  m.def("scalar_definition", nodes_of, py::arg("op"), py::arg("dtype"));
+  m.def(
+      "scalar_definition",
+      [](const std::string& op, const py::object& dtype) {
+        return nodes_of(definition(gpu::kC99, op, dtype));
+      },
+      py::arg("op"), py::arg("dtype"));
+  m.def(
+      "single_definition", [](const std::string& op) { return nodes_of(single(op)); },
+      py::arg("op"));
   m.def("scalar_source", source_of, py::arg("functions"), py::arg("dialect"));
+  m.def("single_source", single_source_of, py::arg("functions"), py::arg("dialect"));
 }
 
 }  // namespace tinyt

@@ -141,7 +141,7 @@ std::string FusedValues::result_of(int v) {
   if (converts(op.op))
     return call_cast(name_of_value(op.in[0].value), value(op.in[0].value).dtype, out);
   const DType compute = info(op.compute).compute;
-  const ScalarDefinition* definition = scalar_definition(op.op, compute);
+  const ScalarDefinition* definition = definition_in(dialect_, op.op, compute);
   require(definition != nullptr, ErrorKind::NotImplemented, name_, ": ", tinyt::name_of(op.op),
           " has no definition in ", tinyt::name_of(compute));
   std::string call =

@@ -146,6 +146,11 @@ class FunctionPrinter {
 
 }  // namespace
 
+const ScalarDefinition* definition_in(const Dialect& dialect, OpId op, DType compute) {
+  const bool single = compute == DType::Float32 && dialect.type(ScalarType::F64).empty();
+  return single ? single_definition(op) : scalar_definition(op, compute);
+}
+
 std::string literal(ScalarType type, uint64_t bits, const Dialect& dialect) {
   const std::string suffix(dialect.literal_suffix[static_cast<size_t>(type)]);
   if (is_float(type)) {

@@ -8,6 +8,10 @@
 
 namespace tinyt::gpu {
 
+// What an op that computes in such a dtype is in that language: without float64 where it has none.
+// Null where the op does not take the dtype.
+const ScalarDefinition* definition_in(const Dialect& dialect, OpId op, DType compute);
+
 // A function of that name, of one element each. NotImplementedError where the dialect has no
 // spelling for something in it, with its name and type.
 std::string function_source(const ScalarDefinition& definition, std::string_view name,

@@ -1,5 +1,6 @@
 #include "core/ops/scalar_definition.h"
 
+#include <algorithm>
 #include <atomic>
 
 #include "core/base/error.h"
@@ -74,6 +75,15 @@ const ScalarDefinition* unpack_definition(DType half) {
 const ScalarDefinition* pack_definition(DType half) {
   const DefinitionSource* source = g_source;
   return source == nullptr ? nullptr : source->pack(half);
+}
+
+const ScalarDefinition* single_definition(OpId op) {
+  const ScalarDefinition* ordinary = scalar_definition(op, DType::Float32);
+  if (ordinary == nullptr) return nullptr;
+  const auto wide = [](const ScalarDefinition::Node& n) { return width_of(n.type) == 64; };
+  if (std::ranges::none_of(ordinary->nodes, wide)) return ordinary;
+  const DefinitionSource* source = g_source;
+  return source->single(op);
 }
 
 }  // namespace tinyt

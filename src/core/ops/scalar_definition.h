@@ -56,6 +56,10 @@ ScalarType scalar_type_of(DType compute);
 // The definition of a scalar op that computes in such a dtype, the same at every call; null where
 // the op does not take it. Made at the first call.
 const ScalarDefinition* scalar_definition(OpId op, DType compute);
+// The float32 definition of a scalar op without a 64-bit type, for machines that have none: the
+// ordinary one where it has none, else one with double-word arithmetic, whose bounds are those of
+// docs/numerics.md. Null where the op does not take float32.
+const ScalarDefinition* single_definition(OpId op);
 
 // How sources hold a value of any real dtype: whole numbers as I64, halves as F32, bools as U8.
 // Whatever is held is a value of its dtype.
@@ -69,6 +73,7 @@ const ScalarDefinition* pack_definition(DType half);
 // From where; registered once, by the kernels that have them.
 struct DefinitionSource {
   const ScalarDefinition* (*op)(OpId op, DType compute);
+  const ScalarDefinition* (*single)(OpId op);
   const ScalarDefinition* (*cast)(DType from, DType to);
   const ScalarDefinition* (*unpack)(DType half);
   const ScalarDefinition* (*pack)(DType half);

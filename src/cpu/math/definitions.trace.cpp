@@ -2,56 +2,15 @@
 #define TINYT_TRACE
 
 #include "cpu/math/definitions.h"
-
-#include <array>
-#include <memory>
-#include <mutex>
-#include <utility>
-
-#include "cpu/math/math.h"
-#include "cpu/math/scalar_rows.h"
+#include "cpu/math/trace_definitions.h"
 #include "cpu/simd/convert_bits.h"
 
 namespace tinyt::cpu {
 
 namespace {
 
-// The node of a result: of a test or comparison the Bool itself.
-template <class V>
-int result_of(DTypeRule rule, V y) {
-  return rule == DTypeRule::Bool ? y.truth() : y.node();
-}
-
-template <class Op, class T, int Arity, DTypeRule Rule, uint32_t Flags>
-int apply() {
-  using V = Traced<T>;
-  const auto input = [] { return V::of(builder->input(V::kType)); };
-  if constexpr (Arity == 1) {
-    return result_of(Rule, Op::apply(input()));
-  } else if constexpr ((Flags & op_flags::predicate_first) != 0) {
-    const auto condition = Mask<V>::of(builder->input(ScalarType::Bool));
-    const V x = input(), y = input();
-    return result_of(Rule, Op::apply(condition, x, y));
-  } else if constexpr (Arity == 2) {
-    const V x = input(), y = input();
-    return result_of(Rule, Op::apply(x, y));
-  } else if constexpr (Arity == 3) {
-    const V x = input(), y = input(), z = input();
-    return result_of(Rule, Op::apply(x, y, z));
-  } else {
-    const V x = input(), y = input(), z = input(), w = input();
-    return result_of(Rule, Op::apply(x, y, z, w));
-  }
-}
-
-using Trace = int (*)();
 using Traces = std::array<std::array<Trace, kDTypeCount>, kOpCount>;
 
-template <class Op, class T, int Arity, DTypeRule Rule, uint32_t Flags>
-constexpr Trace trace_of() {
-  if constexpr (takes<T>(Rule, Flags)) return apply<Op, T, Arity, Rule, Flags>;
-  return nullptr;
-}
 template <class Op, int Arity, DTypeRule Rule, uint32_t Flags>
 constexpr void fill(std::array<Trace, kDTypeCount>& row) {
   row[static_cast<int>(DType::Float32)] = trace_of<Op, float, Arity, Rule, Flags>();
@@ -124,59 +83,42 @@ int cast_between(DType from, DType to) {
   }
 }
 
-// ---- what was traced, kept
-
-template <class Trace>
-ScalarDefinition traced(const Trace& trace) {
-  DefinitionBuilder own;
-  builder = &own;
-  const int result = trace();
-  builder = nullptr;
-  return own.finish(result);
-}
-using Kept = std::unique_ptr<const ScalarDefinition>;
-std::mutex mutex;
-
-template <class Trace>
-const ScalarDefinition* keep_in(Kept& kept, const Trace& trace) {
-  const std::lock_guard lock(mutex);
-  if (!kept) kept = std::make_unique<const ScalarDefinition>(traced(trace));
-  return kept.get();
-}
-
 const ScalarDefinition* definition_of(OpId op, DType compute) {
-  static std::array<std::array<Kept, kDTypeCount>, kOpCount> kept;
+  static Definitions<size_t{kOpCount} * kDTypeCount> definitions;
   const auto row = static_cast<size_t>(op), column = static_cast<size_t>(compute);
-  return kTraces[row][column] == nullptr ? nullptr
-                                         : keep_in(kept[row][column], kTraces[row][column]);
+  if (kTraces[row][column] == nullptr) return nullptr;
+  return definitions.made_by(kTraces[row][column], row * kDTypeCount + column);
 }
 const ScalarDefinition* cast_of(DType from, DType to) {
-  static std::array<std::array<Kept, kDTypeCount>, kDTypeCount> kept;
+  static Definitions<size_t{kDTypeCount} * kDTypeCount> definitions;
   if (is_complex(from) || is_complex(to)) return nullptr;
-  return keep_in(kept[static_cast<size_t>(from)][static_cast<size_t>(to)],
-                 [&] { return cast_between(from, to); });
+  return definitions.made_by([&] { return cast_between(from, to); },
+                             static_cast<size_t>(from) * kDTypeCount + static_cast<size_t>(to));
 }
 const ScalarDefinition* unpack_of(DType half) {
-  static std::array<Kept, kDTypeCount> kept;
+  static Definitions<kDTypeCount> definitions;
   if (half != DType::Float16 && half != DType::BFloat16) return nullptr;
-  return keep_in(kept[static_cast<size_t>(half)], [&] {
+  const auto trace = [&] {
     const auto bits = U32::of(builder->input(ScalarType::U32));
     return (half == DType::Float16 ? half_to_float(bits) : bits_to_float(bits << 16)).node();
-  });
+  };
+  return definitions.made_by(trace, static_cast<size_t>(half));
 }
 const ScalarDefinition* pack_of(DType half) {
-  static std::array<Kept, kDTypeCount> kept;
+  static Definitions<kDTypeCount> definitions;
   if (half != DType::Float16 && half != DType::BFloat16) return nullptr;
-  return keep_in(kept[static_cast<size_t>(half)], [&] {
+  const auto trace = [&] {
     const auto x = F32::of(builder->input(ScalarType::F32));
     return (half == DType::Float16 ? float_to_half(x) : float_to_brain(x)).node();
-  });
+  };
+  return definitions.made_by(trace, static_cast<size_t>(half));
 }
 
 }  // namespace
 
 const DefinitionSource& definitions() {
-  static constexpr DefinitionSource kSource{definition_of, cast_of, unpack_of, pack_of};
+  static constexpr DefinitionSource kSource{definition_of, single_definition_of, cast_of, unpack_of,
+                                            pack_of};
   return kSource;
 }
 

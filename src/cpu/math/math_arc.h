@@ -30,7 +30,7 @@ TINYT_INLINE Two<F64> arc_parts(F64 a, I64 large) {
   const F64 s = select(large, sqrt(z), a);
   const Two<F64> p = two_prod(s, s);
   const F64 lost = select(large & (I64)(s > 0.0), ((z - p.hi) - p.lo) / (2.0 * s), F64{});
-  return {s, fma(s * z, poly(z, kAsin), lost)};
+  return {s, fma(s * z, poly<-2>(z, kAsin), lost)};
 }
 
 TINYT_INLINE F64 asin(F64 x) {
@@ -58,16 +58,23 @@ TINYT_INLINE F64 atan_ratio(F64 a, F64 b) {
   const F64 u = above / below, z = u * u;
   const F64 turn = select(steep, splat(kHalfPiHi), select(middle, splat(kQuarterPi), F64{}));
   const F64 turn_low = select(steep, splat(kHalfPiLo), select(middle, splat(kQuarterPiLo), F64{}));
-  return turn + (u + fma(u * z, poly(z, kAtan), turn_low));
+  return turn + (u + fma(u * z, poly<-2>(z, kAtan), turn_low));
 }
 TINYT_INLINE F64 atan(F64 x) { return copysign(atan_ratio(abs(x), splat(1.0)), x); }
+
+inline constexpr double kHugeSide = kDoubleWords ? 0x1p120 : 0x1p1000;
 
 // The angle of the point (x, y), with IEEE 754's values at zeros and infinities.
 TINYT_INLINE F64 atan2(F64 y, F64 x) {
   F64 a = abs(y), b = abs(x);
-  const I64 huge = (I64)(maximum(a, b) > 0x1p1000);  // a + b must not overflow
+  const I64 huge = (I64)(maximum(a, b) > kHugeSide);  // a + b must not overflow
   a = select(huge, a * 0x1p-64, a);
   b = select(huge, b * 0x1p-64, b);
+  if constexpr (kDoubleWords) {  // second parts must not be subnormal
+    const I64 tiny = (I64)(maximum(a, b) < 0x1p-60);
+    a = select(tiny, a * 0x1p80, a);
+    b = select(tiny, b * 0x1p80, b);
+  }
   const I64 corner = (I64)(a == b) & ((I64)(a == __builtin_inf()) | (I64)(a == 0.0));
   b = select(corner, splat(1.0), b);
   a = select(corner & (I64)(a > 0.0), splat(1.0), a);

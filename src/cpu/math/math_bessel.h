@@ -39,8 +39,8 @@ inline constexpr double kI1Large[] = {
 template <int Order, bool Scaled>
 TINYT_OUTLINE F64 bessel_i(F64 a) {
   const F64 near = clamp(a, 0.0, 8.0), z = 0.25 * near * near;
-  F64 small = Order == 0 ? fma(z, poly(z, kI0Small), splat(1.0))
-                         : 0.5 * near * fma(z, poly(z, kI1Small), splat(1.0));
+  F64 small = Order == 0 ? fma(z, poly<4>(z, kI0Small), splat(1.0))
+                         : 0.5 * near * fma(z, poly<4>(z, kI1Small), splat(1.0));
   if (Scaled) small *= exp(-near);
   const F64 t = 16.0 / a - 1.0;
   F64 large = (Order == 0 ? poly(t, kI0Large) : poly(t, kI1Large)) / sqrt(a);

@@ -32,7 +32,27 @@ TINYT_INLINE F64 fmod(F64 a, F64 b) {
   return copysign(
       select((x == __builtin_inf()) | (y == 0.0) | (b != b), splat(__builtin_nan("")), r), a);
 }
+
+// The remainder of |a| / b as fmod_positive has it, in float32: b is above 0, the quotient below
+// 2^128.
+TINYT_INLINE F32 fmod_single(F32 a, F32 b) {
+  repeat(
+      kMostQuotients, carried(a), [&] { return (I32)(abs(a) >= b); },
+      [&](I32 more) { a = select(more, fma(-trunc(a / b), b, a), a); });
+  return select(a < 0.0f, a + b, a);
+}
+// Double words do not hold the quotients of float32 values exactly; their remainders are float32
+// values. Quotients reach 2^277: first by multiples of b.
+TINYT_INLINE F32 fmod_of_singles(F32 a, F32 b) {
+  constexpr float kFar = 0x1p100f;
+  const F32 inf = splat(__builtin_inff()), x = abs(a), y = abs(b);
+  const F32 once = select((x / y > kFar) & (y > 0.0f), y * kFar, y);
+  const F32 twice = select((x / once > kFar) & (y > 0.0f), once * kFar, once);
+  const F32 r = fmod_single(fmod_single(fmod_single(x, twice), once), y);
+  return copysign(select((x == inf) | (y == 0.0f) | (b != b), splat(__builtin_nanf("")), r), a);
+}
 TINYT_INLINE F32 fmod(F32 a, F32 b) {
+  if constexpr (kDoubleWords) return fmod_of_singles(a, b);
   const F64Pair x = widen(a), y = widen(b);
   return narrow(fmod(x.lo, y.lo), fmod(x.hi, y.hi));
 }

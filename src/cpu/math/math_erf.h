@@ -54,10 +54,10 @@ inline constexpr double kErfc[] = {
 
 TINYT_OUTLINE F64 erfc(F64 x) {
   const F64 a = clamp(abs(x), 0.0, 28.0);
-  const F64 near = 1.0 - fma(x, poly(x * x, kErfSmall64), x);
+  const F64 near = 1.0 - fma(x, poly<-2>(x * x, kErfSmall64), x);
   const F64 r = 1.0 / (a + 3.0);
   const Two<F64> square = two_prod(a, a);
-  const F64 tail = exp(-square.hi, -square.lo) * (poly((a - 3.0) * r, kErfc) * r);
+  const F64 tail = lowered(lifted_exp(-square.hi, -square.lo) * (poly((a - 3.0) * r, kErfc) * r));
   return select(a < 0.5, near, select(x < 0.0, 2.0 - tail, tail));
 }
 TINYT_INLINE F32 erfc(F32 x) {
@@ -91,12 +91,18 @@ inline constexpr double kErfinvFar[] = {
 
 TINYT_OUTLINE F64 erfinv(F64 x) {
   const F64 a = abs(x), w = -log((1.0 - a) * (1.0 + a)), s = sqrt(w);
-  const F64 middle = poly(s - 3.25, kErfinvMiddle), far = poly(s - 5.0, kErfinvFar);
-  const F64 ratio = select(w < 6.0, poly(w - 3.0, kErfinvNear), select(w < 16.0, middle, far));
+  const F64 middle = poly(s - 3.25, kErfinvMiddle), far = poly<1>(s - 5.0, kErfinvFar);
+  const F64 ratio = select(w < 6.0, poly<2>(w - 3.0, kErfinvNear), select(w < 16.0, middle, far));
   return select(a == 1.0, copysign(splat(__builtin_inf()), x), x * ratio);
 }
 TINYT_INLINE F32 erfinv(F32 x) {
-  return through_double(x, [](F64 d) { return erfinv(d); });
+  if constexpr (!kDoubleWords) return through_double(x, [](F64 d) { return erfinv(d); });
+  const F32 y = through_double(x, [](F64 d) {
+    const I64 tiny = (I64)(abs(d) < 0x1p-90);  // there erfinv is linear
+    const F64 r = erfinv(select(tiny, lifted(d), d));
+    return select(tiny, lowered(r), r);
+  });
+  return select(x == 0.0f, x, y);
 }
 
 }  // namespace

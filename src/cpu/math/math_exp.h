@@ -50,10 +50,15 @@ TINYT_INLINE F64 exp(F64 x, F64 low) {
   I64 k;
   const F64 n = nearest(x * kLog2E, k);
   const F64 r = fma(n, splat(-kLn2Lo), fma(n, splat(-kLn2Hi), x)) + low;
-  return scale(fma(r * r, poly(r, kExp64), r) + 1.0, n, k);
+  return scale(fma(r * r, poly<-1>(r, kExp64), r) + 1.0, n, k);
 }
 TINYT_INLINE F64 exp(F64 x) { return exp(x, F64{}); }
 TINYT_INLINE F64 exp_below(F64 x) { return exp(x); }
+// lifted(e^(x + low)).
+TINYT_INLINE F64 lifted_exp(F64 x, F64 low) {
+  if constexpr (kDoubleWords) return exp(x + 64 * kLn2, low);
+  return exp(x, low);
+}
 
 // (2^r - 1) / r on |r| <= 1/2; relative error of 2^r 2^-56.
 inline constexpr double kExp2[] = {
@@ -65,26 +70,30 @@ TINYT_INLINE F64 exp2(F64 x) {
   x = clamp(x, -1080.0, 1030.0);
   I64 k;
   const F64 r = x - nearest(x, k);
-  return scale(fma(r, poly(r, kExp2), splat(1.0)), k);
+  return scale(fma(r, poly<-1>(r, kExp2), splat(1.0)), k);
 }
 TINYT_INLINE F32 exp2(F32 x) {
   return through_double(x, [](F64 d) { return exp2(d); });
 }
 
+// Where the result is an infinity; the power of two below is not, of double words.
+inline constexpr double kExpm1Most = kDoubleWords ? 89.0 : 710.0;
+
 // 2^k (e^r - 1) + (2^k - 1), with 2^(k-1) in the place of 2^k so that it cannot overflow early.
 TINYT_INLINE F64 expm1(F64 x) {
-  const F64 t = clamp(x, -40.0, 710.0);
+  const F64 t = clamp(x, -40.0, kExpm1Most);
   I64 k;
   const F64 n = nearest(t * kLog2E, k);
   const F64 upper = fma(n, splat(-kLn2Hi), t), lower = n * kLn2Lo;
   const F64 r = upper - lower;
   const F64 rest = (upper - r) - lower;  // of the reduction
-  const F64 e = r + fma(r * r, poly(r, kExp64), rest);
+  const F64 e = r + fma(r * r, poly<-1>(r, kExp64), rest);
   const F64 s = pow2(k - 1);
   return copysign(2.0 * (s * e + (s - 0.5)), x);
 }
 TINYT_INLINE F32 expm1(F32 x) {
-  return through_double(x, [](F64 d) { return expm1(d); });
+  const F32 y = through_double(x, [](F64 d) { return expm1(d); });
+  return identity_near_zero(x, y);
 }
 
 // 1 / (1 + e^-x), from e^-|x| <= 1.

@@ -15,8 +15,19 @@ TINYT_INLINE F64 hypot(F64 x, F64 y) {
   const F64 r = sqrt(fma(c, c, d * d)) / unit, inf = splat(__builtin_inf());
   return select((abs(x) == inf) | (abs(y) == inf), inf, r);
 }
+
+// Of float32 values. Double words have their range, so that both are scaled.
+TINYT_INLINE F64 root_of_squares(F64 x, F64 y) {
+  if constexpr (!kDoubleWords) return sqrt(x * x + y * y);
+  const F64 a = abs(x), b = abs(y);
+  const I64 large = (I64)(a > 0x1p50) | (I64)(b > 0x1p50);
+  const I64 small = (I64)(a < 0x1p-50) & (I64)(b < 0x1p-50);
+  const I64 power = select(large, I64{} + 80, select(small, I64{} - 90, I64{}));
+  const F64 unit = pow2((I64)(0 - wrap(power))), c = a * unit, d = b * unit;
+  return scale(sqrt(c * c + d * d), power);
+}
 TINYT_INLINE F32 hypot(F32 x, F32 y) {
-  const F32 r = through_double(x, y, [](F64 a, F64 b) { return sqrt(a * a + b * b); });
+  const F32 r = through_double(x, y, [](F64 a, F64 b) { return root_of_squares(a, b); });
   const F32 inf = splat(__builtin_inff());
   return select((abs(x) == inf) | (abs(y) == inf), inf, r);
 }

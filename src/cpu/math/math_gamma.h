@@ -45,10 +45,10 @@ TINYT_INLINE F64 lgamma_positive(F64 x) {
   const F64 f = select(tiny, x, select(below, x - 1.0, y - 2.0));
   const F64 under_log = select(tiny, x * (1.0 + x), select(below | far, x, product));
   const F64 l = log(under_log);
-  const F64 near = fma(f, poly(f, kLgamma), select(below, -l, l));
+  const F64 near = fma(f, poly<-1>(f, kLgamma), select(below, -l, l));
   const F64 r = 1.0 / x;
   const F64 stirling =
-      (x - 0.5) * (l - 1.0) + fma(r, poly(r * r, kStirling), splat(kHalfLog2PiMinusHalf));
+      (x - 0.5) * (l - 1.0) + fma(r, poly<-6>(r * r, kStirling), splat(kHalfLog2PiMinusHalf));
   return select(far, stirling, near);
 }
 
@@ -80,14 +80,31 @@ TINYT_OUTLINE F64 digamma(F64 x) {
         y = select(more, y + 1.0, y);
       });
   const F64 r = 1.0 / y, z = r * r;
-  const F64 value = (log(y) - fma(z, poly(z, kDigamma), 0.5 * r + low)) - steps;
+  const F64 value = (log(y) - fma(z, poly<-6>(z, kDigamma), 0.5 * r + low)) - steps;
   if (!any(negative)) return value;
   const F64 from_pole = x - round_even(x);
-  const F64 turn = select(from_pole == 0.0, splat(__builtin_nan("")), kPi / tan(kPi * from_pole));
+  F64 turn = select(from_pole == 0.0, splat(__builtin_nan("")), kPi / tan(kPi * from_pole));
+  if constexpr (kDoubleWords)  // where the tangent is its argument, whose second part is subnormal
+    turn = select((abs(from_pole) < 0x1p-40) & (from_pole != 0.0), 1.0 / from_pole, turn);
   return select(negative, value - turn, value);
 }
 TINYT_INLINE F32 digamma(F32 x) {
   return through_double(x, [](F64 d) { return digamma(d); });
+}
+
+// digamma(a + b) - digamma(a) for a, b > 0, of which double words lose too much where b is far
+// below a: by differences of the recurrence's and the series' terms.
+TINYT_OUTLINE F64 digamma_rise(F64 a, F64 b) {
+  F64 y = a, steps = F64{};
+  repeat(
+      kMostSteps, carried(y, steps), [&] { return (I64)(y < 10.0); },
+      [&](I64 more) {
+        steps = select(more, steps + b / (y * (y + b)), steps);
+        y = select(more, y + 1.0, y);
+      });
+  const F64 r = 1.0 / y, s = 1.0 / (y + b), z = r * r, w = s * s;
+  const F64 series = z * poly<-6>(z, kDigamma) - w * poly<-6>(w, kDigamma);
+  return steps + (log1p(b * r) + (0.5 * b * r * s + series));
 }
 
 // B(2j) / (2j)!, j = 1, 2, ..., B the Bernoulli numbers.
@@ -96,9 +113,36 @@ inline constexpr double kBernoulli[] = {
     0x1.66a8f2bf70ebep-26, -0x1.22805d644267fp-31, 0x1.d6db2c4e09162p-37, -0x1.7da4e1f79955cp-42,
     0x1.355871d652e9ep-47, -0x1.f57d968caacf1p-53, 0x1.967e1f09c376fp-58, -0x1.497d9033a2b5cp-63};
 
+// zeta_positive of double words, in float32's range: for q > 1 of 2^64 times the powers; the power
+// of the formula's first term, which is the last to vanish; and the others each by the one before,
+// as s (s + 1) ... alone is too large. From s = 256 on, they are 0.
+TINYT_OUTLINE F64 zeta_positive_single(F64 s_, F64 q) {
+  const F64 s = minimum(s_, splat(0x1p100));  // infinity times log(1)
+  const I64 lift = select(q > 1.0, I64{} + 64, I64{});
+  const F64 log_lift = to_float(lift) * kLn2;
+  const auto power = [&](F64 a, F64 e) { return exp(log_lift - e * log(a)); };
+  F64 sum = F64{}, a = q;
+  repeat(
+      10, carried(sum, a), [] { return ~I64{}; },
+      [&](I64) {
+        sum += power(a, s);
+        a += 1.0;
+      });
+  const F64 first = power(a, s - 1.0), r = 1.0 / a, t = minimum(s, splat(256.0));
+  F64 term = first * r;
+  sum += first / (s - 1.0) + 0.5 * term;
+  term *= t * r;
+  for (int j = 0; j < 12; ++j) {
+    sum += kBernoulli[j] * term;
+    term *= (t + (2.0 * j + 1.0)) * r * ((t + (2.0 * j + 2.0)) * r);
+  }
+  return scale(select(q == __builtin_inf(), F64{}, sum), (I64)(0 - wrap(lift)));
+}
+
 // sum of (q + k)^-s over k >= 0 for q > 0, s > 1: ten terms, the rest by Euler and Maclaurin's
 // formula (Abramowitz & Stegun 23.2.23 and 3.6.28).
 TINYT_OUTLINE F64 zeta_positive(F64 s, F64 q) {
+  if constexpr (kDoubleWords) return zeta_positive_single(s, q);
   F64 sum = F64{}, a = q, power;
   repeat(
       10, carried(sum, a), [] { return ~I64{}; },

@@ -46,7 +46,7 @@ TINYT_INLINE F64 atanh(F64 x) {
 }
 
 TINYT_INLINE F32 sinh(F32 x) {
-  return through_double(x, [](F64 d) { return sinh(d); });
+  return identity_near_zero(x, through_double(x, [](F64 d) { return sinh(d); }));
 }
 TINYT_INLINE F32 cosh(F32 x) {
   return through_double(x, [](F64 d) { return cosh(d); });

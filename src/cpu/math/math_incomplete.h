@@ -35,11 +35,12 @@ TINYT_INLINE Dual keep(I64 mask, Dual a, Dual b) {
 }
 template <class F>
 TINYT_INLINE void each_value(Dual& x, const F& f) {
-  f(x.v);
-  f(x.d);
+  each_value(x.v, f);
+  each_value(x.d, f);
 }
+inline constexpr double kEnough = kDoubleWords ? 0x1p-38 : 0x1p-54;
 // Whether `step` still changes `sum`, in value or derivative.
-TINYT_INLINE I64 counts(F64 step, F64 sum) { return (I64)(abs(step) > 0x1p-54 * abs(sum)); }
+TINYT_INLINE I64 counts(F64 step, F64 sum) { return (I64)(abs(step) > kEnough * abs(sum)); }
 TINYT_INLINE I64 counts(Dual step, Dual sum) {
   return counts(step.v, sum.v) | counts(step.d, sum.d);
 }
@@ -47,7 +48,7 @@ TINYT_INLINE I64 counts(Dual step, Dual sum) {
 // In the loops below a lane keeps its value from where its terms no longer count: how many its
 // neighbours need must not show.
 // A bound on terms that no argument needs (some root of the parameters), so that every loop ends.
-inline constexpr int kMostTerms = 1 << 17;
+inline constexpr int kMostTerms = kDoubleWords ? 1 << 12 : 1 << 17;
 
 // ---- the incomplete gamma function
 
@@ -110,6 +111,9 @@ inline constexpr double kTemme[9][22] = {
      0x1.ac79309fc7363p-33,  -0x1.bd671f048b194p-34},
 };
 
+// Of those as many as the result needs.
+inline constexpr int kTemmeRows = kDoubleWords ? 5 : 9, kTemmeColumns = kDoubleWords ? 16 : 22;
+
 inline constexpr double kTemmeFrom = 64.0, kTemmeEta = 0.7;
 inline constexpr double kHalfLogTwoPi = 0x1.d67f1c864beb4p-1;
 
@@ -118,9 +122,10 @@ inline constexpr double kHalfLogTwoPi = 0x1.d67f1c864beb4p-1;
 TINYT_INLINE F64 excess(F64 m, F64 next) {
   const F64 near = select(abs(m) < 1.0, m, F64{});
   const F64 s = near / (2.0 + near), z = s * s;
-  F64 tail = splat(1.0 / 45.0);
+  constexpr int kLast = kDoubleWords ? 27 : 45;
+  F64 tail = splat(1.0 / kLast);
 #pragma GCC unroll 1
-  for (int k = 43; k >= 3; k -= 2) tail = fma(tail, z, splat(1.0 / k));
+  for (int k = kLast - 2; k >= 3; k -= 2) tail = fma(tail, z, splat(1.0 / k));
   const F64 small = s * fma(-2.0 * z, tail, near);
   const I64 wide = (I64)(m < -0.5) | (I64)(m > 1.0 - 0x1p-10);
   return any(wide) ? select(wide, m - log(next), small) : small;
@@ -130,12 +135,12 @@ TINYT_INLINE F64 excess(F64 m, F64 next) {
 TINYT_INLINE F64 lgamma_of_next(F64 a) {
   const I64 small = (I64)(a <= 0.5);
   const F64 f = select(small, a, F64{});
-  return select(small, f * poly(f, kLgamma) - log1p(f), lgamma_positive(1.0 + a));
+  return select(small, f * poly<-1>(f, kLgamma) - log1p(f), lgamma_positive(1.0 + a));
 }
 // log Gamma(1 + a) - (a log(a) - a + log(2 pi a) / 2), a >= 8.
 TINYT_INLINE F64 stirling_rest(F64 a) {
   const F64 r = 1.0 / a;
-  return r * poly(r * r, kStirling);
+  return r * poly<-6>(r * r, kStirling);
 }
 
 // What all forms of P(a, x) and Q(a, x) = 1 - P begin with.
@@ -207,10 +212,10 @@ struct IncompleteGamma {
     const F64 e = select(uniform, eta, F64{}), r = 1.0 / a;
     Temme t = {F64{}, F64{}, F64{}};
 #pragma GCC unroll 1
-    for (int k = 8; k >= 0; --k) {
+    for (int k = kTemmeRows - 1; k >= 0; --k) {
       F64 c = F64{}, slope = F64{};
 #pragma GCC unroll 1
-      for (int n = 21; n >= 0; --n) {
+      for (int n = kTemmeColumns - 1; n >= 0; --n) {
         slope = fma(slope, e, c);
         c = fma(c, e, splat(kTemme[k][n]));
       }
@@ -225,11 +230,12 @@ struct IncompleteGamma {
     return exp(-a * half_square) / sqrt(a * 6.283185307179586477) * temme().value;
   }
 
+  static constexpr int kUpperTerms = kDoubleWords ? 16 : 24;  // 1 / 24! < 2^-64
   // Q for a, x < 1, without the difference 1 - P.
   TINYT_INLINE F64 upper_series() const {
     const F64 power = a * log(x) - lgamma_of_next(a);
     F64 term = splat(1.0), sum = F64{}, n = splat(1.0);
-    for (int k = 0; k < 24; ++k, n += 1.0) {  // 1 / 24! < 2^-64
+    for (int k = 0; k < kUpperTerms; ++k, n += 1.0) {
       term *= -x / n;
       sum += term / (a + n);
     }
@@ -247,12 +253,23 @@ struct IncompleteGamma {
   }
 };
 
+// Arguments a, x with the same P(a, x) and Q(a, x) as float32 values, which products of a few do
+// not take out of its range: above 2^64 P is a step at x = a, and far above a it is 1.
+TINYT_INLINE Two<F64> within_range(F64 a, F64 x) {
+  if constexpr (!kDoubleWords) return {a, x};
+  const I64 step = (I64)(a > 0x1p64);
+  const F64 b = minimum(a, splat(0x1p64));
+  const F64 ratio = minimum(x / a, splat(4.0));
+  return {b, select(step, ratio * b, minimum(x, 4.0 * b + 1000.0))};
+}
+
 template <bool Upper>
 TINYT_OUTLINE F64 incomplete_gamma(F64 a, F64 x) {
   const I64 plain =
       (I64)(a > 0.0) & (I64)(x > 0.0) & (I64)(a < __builtin_inf()) & (I64)(x < __builtin_inf());
   // Lanes at an end take arguments for which every form ends at once.
-  const IncompleteGamma g(select(plain, a, splat(1.0)), select(plain, x, splat(0.5)));
+  const Two<F64> at = within_range(select(plain, a, splat(1.0)), select(plain, x, splat(0.5)));
+  const IncompleteGamma g(at.hi, at.lo);
   const F64 factor = g.factor();
   F64 y = F64{};
   if (any(g.lower)) {
@@ -269,8 +286,8 @@ TINYT_OUTLINE F64 incomplete_gamma(F64 a, F64 x) {
     y = select(upper, Upper ? q : 1.0 - q, y);
   }
   if (any(g.uniform)) {
-    const F64 at = g.eta * sqrt(0.5 * g.a), rest = g.remainder();
-    y = select(g.uniform, Upper ? 0.5 * erfc(at) + rest : 0.5 * erfc(-at) - rest, y);
+    const F64 z = g.eta * sqrt(0.5 * g.a), rest = g.remainder();
+    y = select(g.uniform, Upper ? 0.5 * erfc(z) + rest : 0.5 * erfc(-z) - rest, y);
   }
   IncompleteGamma end = g;
   end.a = a, end.x = x;
@@ -286,6 +303,14 @@ TINYT_INLINE F32 gammaincc(F32 a, F32 x) {
   return through_double(a, x, [](F64 s, F64 t) { return gammaincc(s, t); });
 }
 
+// -(x / a) y, of double words with a quotient that is not subnormal.
+TINYT_INLINE F64 minus_ratio_times(F64 x, F64 a, F64 y) {
+  if constexpr (!kDoubleWords) return -(x / a) * y;
+  const I64 tiny = (I64)(x < 0x1p-80);
+  const F64 result = -(select(tiny, lifted(x), x) / a) * y;
+  return select(tiny, lowered(result), result);
+}
+
 // dx/da of the x with a given P(a, x): -(dP/da) / (dP/dx). The density dP/dx is a factor / x, so
 // the factor goes.
 TINYT_OUTLINE F64 standard_gamma_grad(F64 a, F64 x) {
@@ -293,11 +318,13 @@ TINYT_OUTLINE F64 standard_gamma_grad(F64 a, F64 x) {
       (I64)(a > 0.0) & (I64)(x > 0.0) & (I64)(a < __builtin_inf()) & (I64)(x < __builtin_inf());
   const IncompleteGamma g(select(plain, a, splat(1.0)), select(plain, x, splat(0.5)));
   const Dual from = {g.a, splat(1.0)};
-  const F64 slope = log(g.x) - digamma(g.a);
+  // Of double words by digamma(1 + a), as 1 / a goes again.
+  const F64 next = log(g.x) - digamma(kDoubleWords ? 1.0 + g.a : g.a);
+  const F64 slope = kDoubleWords ? next + 1.0 / g.a : next;
   F64 y = F64{};
   if (any(g.lower)) {
     const Dual s = g.series(from);
-    y = -(g.x / g.a) * (s.v * (slope - 1.0 / g.a) + s.d);
+    y = minus_ratio_times(g.x, g.a, s.v * (kDoubleWords ? next : slope - 1.0 / g.a) + s.d);
   }
   const I64 upper = ~(g.lower | g.uniform);
   if (any(upper)) {
@@ -361,11 +388,15 @@ TINYT_OUTLINE F64 dirichlet_grad(F64 x_, F64 a_, F64 total) {
   const F64 b = select(plain, b_, splat(1.0));
   const I64 left = (I64)(x < (a + 1.0) / (a + b + 2.0));
   const Dual moving = {a, splat(1.0)}, fixed = {b, F64{}};
-  const F64 slope = log(x) - (digamma(a) - digamma(a + b));
+  // Of double words without 1 / a, which goes again where `left`.
+  const F64 next =
+      kDoubleWords ? log(x) + digamma_rise(1.0 + a, b) : log(x) - (digamma(a) - digamma(a + b));
+  const F64 slope = kDoubleWords ? next + b / a / (a + b) : next;
   F64 y = F64{};
   if (any(left)) {
     const Dual f = beta_fraction(moving, fixed, x, left);
-    y = -(x / a) * (f.v * (slope - 1.0 / a) + f.d);
+    const F64 fall = kDoubleWords ? next - 1.0 / (a + b) : slope - 1.0 / a;
+    y = minus_ratio_times(x, a, f.v * fall + f.d);
   }
   if (any(~left)) {
     const F64 rest = 1.0 - x, log_slope = log1p(-rest);

@@ -6,26 +6,6 @@
 namespace tinyt::cpu {
 namespace {
 
-// x = 2^k m with m in [sqrt(1/2), sqrt(2)), for positive finite x.
-template <class V>
-struct Parts {
-  V m, k;
-};
-
-TINYT_INLINE Parts<F32> split(F32 x) {
-  const I32 tiny = (I32)(x < 0x1p-126f);
-  const U32 bits = bit_cast<U32>(select(tiny, x * 0x1p24f, x));
-  const I32 k = (I32)(bits - 0x3F3504F3) >> 23;
-  return {bit_cast<F32>(bits - wrap(k << 23)), to_float(k + (tiny & -24))};
-}
-TINYT_INLINE Parts<F64> split(F64 x) {
-  const I64 tiny = (I64)(x < 0x1p-1022);
-  const U64 bits = bit_cast<U64>(select(tiny, x * 0x1p54, x));
-  constexpr uint64_t kBias = 2048;  // a logical shift stands for the arithmetic one
-  const I64 k = (I64)((bits - 0x3FE6A09E667F3BCD + (kBias << 52)) >> 52) - kBias;
-  return {bit_cast<F64>(bits - wrap(k << 52)), to_float(k + (tiny & -54))};
-}
-
 // The values at 0, below 0, at inf and NaN put in the place of y.
 template <class V>
 TINYT_INLINE V log_edges(V x, V y) {
@@ -63,7 +43,7 @@ inline constexpr double kExpSingle[] = {0x1.0000003a7184ep-1,  0x1.55555441be8ec
 // k ln 2 + log(1 + f) + low.
 TINYT_INLINE F64 log_of_parts(F64 k, F64 f, F64 low) {
   const F64 s = f / (2.0 + f), z = s * s, half_square = 0.5 * f * f;
-  const F64 tail = fma(s, fma(z, poly(z, kLog64), half_square), fma(k, splat(kLn2Lo), low));
+  const F64 tail = fma(s, fma(z, poly<-5>(z, kLog64), half_square), fma(k, splat(kLn2Lo), low));
   return fma(k, splat(kLn2Hi), f - (half_square - tail));
 }
 TINYT_INLINE F64 log(F64 x) {
@@ -110,7 +90,7 @@ TINYT_INLINE Two<F64> log_of_mantissa(F64 m) {
   Two<F64> z = two_prod(s, s);
   z.lo += 2.0 * s * s_low;
   // s z (2/3 + z P(z))
-  Two<F64> c = fast_two_sum(splat(0x1.5555555555555p-1), z.hi * poly(z.hi, kLogTwo));
+  Two<F64> c = fast_two_sum(splat(0x1.5555555555555p-1), z.hi * poly<-5>(z.hi, kLogTwo));
   c.lo += 0x1.5555555555555p-55;
   Two<F64> zc = two_prod(z.hi, c.hi);
   zc.lo += z.hi * c.lo + z.lo * c.hi;
@@ -212,12 +192,12 @@ TINYT_INLINE F64 pow(F64 base, F64 exponent) {
 TINYT_INLINE F64 pow_single(F64 base, F64 exponent) {
   const auto [m, p] = split(base);
   const F64 f = m - 1.0, s = f / (2.0 + f), z = s * s;
-  const F64 rest = fma(s * z, poly(z, kLogSingle), 2.0 * s);
+  const F64 rest = fma(s * z, poly<-5>(z, kLogSingle), 2.0 * s);
   const F64 x = clamp(exponent * log_edges(base, fma(p, splat(kLn2), rest)), -746.0, 710.0);
   I64 k;
   const F64 n = nearest(x * kLog2E, k);
   const F64 r = fma(n, splat(-kLn2), x);
-  return scale(fma(r * r, poly(r, kExpSingle), r) + 1.0, n, k);
+  return scale(fma(r * r, poly<-1>(r, kExpSingle), r) + 1.0, n, k);
 }
 TINYT_INLINE F32 pow(F32 base, F32 exponent) {
   const F64Pair b = widen(abs(base)), e = widen(exponent);

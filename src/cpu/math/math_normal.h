@@ -40,8 +40,11 @@ TINYT_OUTLINE F64 log_ndtr(F64 x) {
   const I64 high = (I64)(x > 1.0);
   const F64 above = select(high, x, splat(1.0));
   const Two<F64> square = two_prod(above, above);
-  const F64 rest = scaled_erfc(above * kRootHalf) * exp(-0.5 * square.hi, -0.5 * square.lo);
-  const F64 near = log1p(-0.5 * select(high, select(x > 40.0, F64{}, rest), erfc(x * kRootHalf)));
+  const F64 rest = scaled_erfc(above * kRootHalf) * lifted_exp(-0.5 * square.hi, -0.5 * square.lo);
+  const F64 upper = lowered(rest);
+  F64 near = log1p(-0.5 * select(high, select(x > 40.0, F64{}, upper), erfc(x * kRootHalf)));
+  if constexpr (kDoubleWords)  // where the logarithm is what it is of
+    near = select(high & (I64)(rest < 0x1p10), lowered(-0.5 * rest), near);
   if (!any(low)) return near;
   const F64 a = select(low, x, splat(-1.0));
   return select(low, log(0.5 * scaled_erfc(-a * kRootHalf)) - 0.5 * a * a, near);
@@ -51,7 +54,7 @@ TINYT_INLINE F32 log_ndtr(F32 x) {
 }
 
 // By erfinv in the middle; in a tail of probability t by three steps of Newton's method for
-// log_ndtr(-y) = log(t) from Abramowitz & Stegun 26.2.23.
+// log_ndtr(-y) = log(t) from Abramowitz & Stegun 26.2.23; two are enough for a float32.
 TINYT_OUTLINE F64 ndtri(F64 p) {
   const F64 t = minimum(p, 1.0 - p);
   const F64 middle = 2.0 * kRootHalf * erfinv(2.0 * p - 1.0);
@@ -61,7 +64,7 @@ TINYT_OUTLINE F64 ndtri(F64 p) {
   const F64 over = fma(fma(splat(0.010328), s, splat(0.802853)), s, splat(2.515517));
   const F64 under = fma(fma(splat(0.001308), s, splat(0.189269)), s, splat(1.432788));
   F64 y = s - over / fma(under, s, splat(1.0));
-  for (int i = 0; i < 3; ++i) {
+  for (int i = 0; i < (kDoubleWords ? 2 : 3); ++i) {
     const F64 scaled = scaled_erfc(y * kRootHalf);
     y += (log(0.5 * scaled) - 0.5 * y * y - log_t) * scaled * 0x1.40d931ff62705p+0;
   }

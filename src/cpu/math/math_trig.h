@@ -86,7 +86,9 @@ TINYT_INLINE void large_angle(D x, D& hi, D& lo, I& quadrant) {
 }
 
 // Lane by lane, where |x| is large; not inlined: rare. Of other lanes, anything.
-#if defined(TINYT_TRACE)
+#if defined(TINYT_TRACE_SINGLE)  // of float32: reduce_large_single
+inline void large_angles(F64, I64, Two<F64>&, I64&) {}
+#elif defined(TINYT_TRACE)
 inline void large_angles(F64 x, I64 large, Two<F64>& y, I64& quadrant) {
   large_angle<U64>(select(large, x, splat(kSmallAngle)), y.hi, y.lo, quadrant);
 }
@@ -107,7 +109,7 @@ TINYT_OUTLINE void large_angles(F64 x, I64 large, Two<F64>& y, I64& quadrant) {
 // Replaces the lanes of `angle` where |x| is large.
 TINYT_INLINE void reduce_large_lanes(F64 x, Angle& angle) {
   const I64 large = (I64)(abs(x) > kSmallAngle) & (I64)(abs(x) < __builtin_inf());
-  if (!any(large)) return;
+  if (kDoubleWords || !any(large)) return;
   Two<F64> turn = {};
   I64 quadrant = {};
   large_angles(x, large, turn, quadrant);
@@ -172,7 +174,7 @@ TINYT_INLINE F64 turned_sin(const Angle& a, int64_t shift, const double (&sin_c)
   const I64 q = a.quadrant + shift;
   const F64 s = sin_near_zero(a, z, poly(z, sin_c)), c = cos_near_zero(a, z, poly(z, cos_c));
   const F64 y = select((q & 1) != 0, c, s);
-  return bit_cast<F64>(bit_cast<I64>(y) ^ ((q & 2) << 62));
+  return turn_sign(y, q);
 }
 
 // tan of the angle: sin / cos, or -cos / sin in odd quadrants.
@@ -225,6 +227,64 @@ TINYT_INLINE SmallAngle reduce_small_angle(F32 x) {
   const F32 rest = fma(n, splat(-kHalfPi32[1]), first - y);
   return {y, fma(n, splat(-kHalfPi32[2]), rest), bit_cast<I32>(shifted)};
 }
+// The words of 2/pi after the point, behind 32 zeros.
+inline constexpr uint32_t kTwoOverPiWords[] = {0,          0xa2f9836e, 0x4e441529, 0xfc2757d1,
+                                               0xf534ddc0, 0xdb629599, 0x3c439041, 0xfe5163ab};
+
+// The upper half of a product of integers, by halves of both.
+TINYT_INLINE U32 upper_product(U32 a, U32 b) {
+  const U32 a_low = a & 0xFFFF, a_high = a >> 16, b_low = b & 0xFFFF, b_high = b >> 16;
+  const U32 cross = a_high * b_low + (a_low * b_low >> 16);
+  const U32 other = a_low * b_high + (cross & 0xFFFF);
+  return a_high * b_high + (cross >> 16) + (other >> 16);
+}
+
+// As reduce_small_angle, of any finite |x| >= 2^6, in 32-bit integers, for machines without
+// float64: Payne and Hanek's method as in large_angle, but of a mantissa of 24 bits. Of 2/pi, 96
+// bits matter: below those that count whole turns, down to 2^-70, where x 2/pi is no nearer to a
+// whole number than 2^-34. |low| <= ulp(y) / 2.
+TINYT_INLINE SmallAngle reduce_large_single(F32 x) {
+  const U32 bits = bit_cast<U32>(abs(x)), at = (bits >> 23) - 120, shift = at & 31;
+  const U32 mantissa = (bits & 0x7FFFFF) | 0x800000;
+  // The words from at / 32 on, which is at most 4: by selects, as a table would have to be in
+  // memory.
+  U32 word[8];
+  for (int i = 0; i < 8; ++i) word[i] = U32{} + kTwoOverPiWords[i];
+  for (int step = 4; step > 0; step /= 2) {
+    const I32 far = (I32)((at & (32u * step)) != 0);
+    for (int i = 0; i + step < 8; ++i) word[i] = select(far, word[i + step], word[i]);
+  }
+  for (int i = 0; i < 3; ++i) word[i] = word[i] << shift | word[i + 1] >> 1 >> (31 - shift);
+  // The product modulo 4: two bits of quadrant, then the fraction.
+  const U32 low = mantissa * word[2], part = mantissa * word[1];
+  const U32 middle = part + upper_product(mantissa, word[2]);
+  const U32 carry = select((I32)(middle < part), U32{} + 1, U32{});
+  const U32 high = mantissa * word[0] + upper_product(mantissa, word[1]) + carry;
+  const U32 top = high << 2 | middle >> 30, bottom = middle << 2 | low >> 30, up = top >> 31;
+  // Three exact floats; above a half without 1, from the next quadrant.
+  const auto exact = [](U32 k) { return to_float((I32)k); };
+  const F32 first = exact(top >> 8) * 0x1p-24f - exact(up);
+  const F32 second = exact((top & 0xFF) << 16 | bottom >> 16) * 0x1p-48f;
+  const Two<F32> sum = fast_two_sum(first, second);
+  const Two<F32> turn = fast_two_sum(sum.hi, fma(exact(bottom & 0xFFFF), splat(0x1p-64f), sum.lo));
+  const F32 y = turn.hi * 0x1.921fb6p+0f;
+  const F32 rest = fma(turn.hi, splat(0x1.921fb6p+0f), -y);
+  const F32 more = fma(turn.lo, splat(0x1.921fb6p+0f), turn.hi * -0x1.777a5cp-25f);
+  const Two<F32> angle = fast_two_sum(y, rest + more);
+  const I32 sign = sign_bit(x);
+  const auto with_sign = [&](F32 z) { return bit_cast<F32>(bit_cast<I32>(z) ^ sign); };
+  const F32 nan_of_infinity = x - x;
+  return {with_sign(angle.hi) + nan_of_infinity, with_sign(angle.lo), (I32)((high >> 30) + up)};
+}
+// By the first up to `most`, else by the second; with float64, functions above have those lanes.
+TINYT_INLINE SmallAngle reduce_angle(F32 x, float most) {
+  const SmallAngle small = reduce_small_angle(x);
+  if constexpr (!kDoubleWords) return small;
+  const SmallAngle large = reduce_large_single(x);
+  const I32 far = (I32)(abs(x) > most);
+  return {select(far, large.y, small.y), select(far, large.low, small.low),
+          select(far, large.quadrant, small.quadrant)};
+}
 // (y + low)^2.
 TINYT_INLINE F32 square_of(const SmallAngle& a) { return fma(a.y, a.y, (a.y + a.y) * a.low); }
 
@@ -240,7 +300,7 @@ template <int Shift>
 TINYT_INLINE F32 turned_sin(F32 x) {
   if constexpr (!kHasFma) return turned_sin_through_double<Shift>(x);
   const F32 size = abs(x);
-  const SmallAngle a = reduce_small_angle(size);
+  const SmallAngle a = reduce_angle(size, kSmallAngle32);
   const F32 z = square_of(a);
   const F32 s = a.y + fma(z * a.y, horner(z, kSin32), a.low);
   const F32 c = fma(z, horner(z, kCos32), splat(1.0f));
@@ -248,7 +308,7 @@ TINYT_INLINE F32 turned_sin(F32 x) {
   const I32 sign = Shift == 0 ? (q << 30) ^ bit_cast<I32>(x) : q << 30;  // sin is odd, cos even
   const F32 y = select((q & 1) != 0, c, s);
   const F32 signed_y = bit_cast<F32>(bit_cast<I32>(y) ^ (sign & INT32_MIN));
-  if (!any_above(size, kSmallAngle32)) return signed_y;
+  if (kDoubleWords || !any_above(size, kSmallAngle32)) return signed_y;
   return select(size > kSmallAngle32, turned_sin_through_double<Shift>(x), signed_y);
 }
 TINYT_INLINE F32 cos(F32 x) { return turned_sin<1>(x); }
@@ -260,7 +320,7 @@ inline constexpr float kSmallTangent32 = 0x1p8f;
 
 TINYT_INLINE F32 tan(F32 x) {
   if constexpr (!kHasFma) return tan_through_double(x);
-  const SmallAngle a = reduce_small_angle(x);
+  const SmallAngle a = reduce_angle(x, kSmallTangent32);
   const F32 z = square_of(a), p = horner(z, kCot32);
   const F32 c = fma(z, p, splat(1.0f)), c_low = fma(z, p, 1.0f - c);
   const I32 parity = a.quadrant << 31, odd = (I32)(parity < 0);
@@ -271,7 +331,7 @@ TINYT_INLINE F32 tan(F32 x) {
   const F32 rest = fma(t, below_low, fma(t, below, above) + above_low);
   const F32 y = fma(rest, inverse, t);
   const F32 signed_y = bit_cast<F32>(bit_cast<I32>(y) ^ (parity ^ INT32_MIN)), size = abs(x);
-  if (!any_above(size, kSmallTangent32)) return signed_y;
+  if (kDoubleWords || !any_above(size, kSmallTangent32)) return signed_y;
   return select(size > kSmallTangent32, tan_through_double(x), signed_y);
 }
 

@@ -36,6 +36,9 @@
 namespace tinyt::cpu {
 namespace {
 
+// Whether F64 is made of two float32 values: in a trace, see simd_trace.h.
+inline constexpr bool kDoubleWords = false;
+
 // ---- the first n lanes, 0 <= n <= lanes; the others read as zero. Touches no memory beyond.
 
 #if TINYT_VECTOR_BYTES == 16  // wider registers have masked loads and stores

@@ -3,6 +3,8 @@
 //
 // A question whether any lane is set is answered yes, so that what is computed for rare lanes is
 // part of the list; selects, which stand behind such questions anyway, choose.
+//
+// With TINYT_TRACE_SINGLE, F64 is double-word arithmetic of float32 (simd_double_word.h).
 #pragma once
 
 #include <bit>
@@ -22,6 +24,13 @@
 namespace tinyt::cpu {
 namespace {  // internal linkage, see levels.h
 
+// Whether F64 is made of two float32 values, and nothing has 64 bits.
+#if defined(TINYT_TRACE_SINGLE)
+inline constexpr bool kDoubleWords = true;
+#else
+inline constexpr bool kDoubleWords = false;
+#endif
+
 inline thread_local DefinitionBuilder* builder = nullptr;  // of the trace under way
 
 template <class T>
@@ -29,12 +38,13 @@ concept Number = std::is_arithmetic_v<T>;
 
 template <Number T>
 constexpr ScalarType type_of() {
+  static_assert(!kDoubleWords || !std::is_same_v<T, double>);
   constexpr bool kSigned = std::is_signed_v<T>;
   if constexpr (std::is_same_v<T, bool>) return ScalarType::Bool;
   if constexpr (std::is_floating_point_v<T>)
     return sizeof(T) == 4 ? ScalarType::F32 : ScalarType::F64;
   if constexpr (sizeof(T) == 1) return kSigned ? ScalarType::I8 : ScalarType::U8;
-  if constexpr (sizeof(T) == 4) return kSigned ? ScalarType::I32 : ScalarType::U32;
+  if constexpr (sizeof(T) == 4 || kDoubleWords) return kSigned ? ScalarType::I32 : ScalarType::U32;
   return kSigned ? ScalarType::I64 : ScalarType::U64;
 }
 template <Number T>
@@ -140,7 +150,6 @@ class Traced {
 template <class T>
 using Vec = Traced<T>;
 using F32 = Traced<float>;
-using F64 = Traced<double>;
 using I32 = Traced<int32_t>;
 using I64 = Traced<int64_t>;
 using U32 = Traced<uint32_t>;
@@ -196,7 +205,6 @@ Traced<T> fma(Traced<T> a, Traced<T> b, Traced<T> c) {
   return Traced<T>::of(builder->value(MachineOp::fma, Traced<T>::kType, x, y, c.node()));
 }
 inline F32 sqrt(F32 x) { return unary(MachineOp::sqrt, x); }
-inline F64 sqrt(F64 x) { return unary(MachineOp::sqrt, x); }
 
 enum Rounding { kToNearestEven = 0, kDown = 1, kUp = 2, kToZero = 3 };
 template <Rounding R, class V>
@@ -220,15 +228,6 @@ template <class To, class T>
 To converted(Traced<T> x) {
   return To::of(builder->value(MachineOp::convert, To::kType, x.raw()));
 }
-// Two registers of four lanes: one element each.
-struct F64Pair {
-  F64 lo, hi;
-};
-inline F64Pair widen(F32 x) {
-  const auto d = converted<F64>(x);
-  return {d, d};
-}
-inline F32 narrow(F64 lo, F64) { return converted<F32>(lo); }
 inline F32 to_float(I32 k) { return converted<F32>(k); }
 
 template <class M>
@@ -242,7 +241,6 @@ inline U64 high_product(U64 a, U64 b) {
   return U64::of(builder->value(MachineOp::high_product, ScalarType::U64, x, b.node()));
 }
 inline U64 leading_zeros(U64 x) { return unary(MachineOp::leading_zeros, x); }
-inline F64 to_double(U64 x) { return converted<F64>(x); }
 template <class T>
 Traced<T> quotient(Traced<T> a, Traced<T> b) {
   const int x = a.node();
@@ -296,7 +294,26 @@ auto each_lane(const F& f, V... x) {
   return f(x...);
 }
 
+#if !defined(TINYT_TRACE_SINGLE)
+using F64 = Traced<double>;
+
+inline F64 sqrt(F64 x) { return unary(MachineOp::sqrt, x); }
+// Two registers of four lanes: one element each.
+struct F64Pair {
+  F64 lo, hi;
+};
+inline F64Pair widen(F32 x) {
+  const auto d = converted<F64>(x);
+  return {d, d};
+}
+inline F32 narrow(F64 lo, F64) { return converted<F32>(lo); }
+inline F64 to_double(U64 x) { return converted<F64>(x); }
+#endif
+
 }  // namespace
 }  // namespace tinyt::cpu
 
+#if defined(TINYT_TRACE_SINGLE)
+#include "cpu/simd/simd_double_word.h"
+#endif
 #include "cpu/simd/simd_values.h"

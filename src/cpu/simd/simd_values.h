@@ -36,24 +36,16 @@ TINYT_INLINE F32 nearest(F32 x, I32& k) {
   k = (I32)(bit_cast<U32>(shifted) - 0x4B400000);
   return shifted - 0x1.8p23f;
 }
-TINYT_INLINE F64 nearest(F64 x, I64& k) {
-  const F64 shifted = x + 0x1.8p52;
-  k = (I64)(bit_cast<U64>(shifted) - 0x4338000000000000);
-  return shifted - 0x1.8p52;
-}
 // The same of x * y; near the middle of two integers, one of them.
 TINYT_INLINE F32 nearest_product(F32 x, float y, I32& k) {
   const F32 shifted = fma(x, splat(y), splat(0x1.8p23f));
   k = (I32)(bit_cast<U32>(shifted) - 0x4B400000);
   return shifted - 0x1.8p23f;
 }
-// |k| < 2^51: not every level converts 64-bit integers.
-TINYT_INLINE F64 to_float(I64 k) { return bit_cast<F64>(k + 0x4338000000000000) - 0x1.8p52; }
 
 // ---- signs
 
 TINYT_INLINE F32 abs(F32 x) { return bit_cast<F32>(bit_cast<I32>(x) & INT32_MAX); }
-TINYT_INLINE F64 abs(F64 x) { return bit_cast<F64>(bit_cast<I64>(x) & INT64_MAX); }
 // INT64_MIN stays what it is.
 TINYT_INLINE I64 abs(I64 x) {
   const U64 negative = (U64)(x < 0);
@@ -61,7 +53,18 @@ TINYT_INLINE I64 abs(I64 x) {
 }
 
 TINYT_INLINE I32 sign_bit(F32 x) { return bit_cast<I32>(x) & INT32_MIN; }
+
+#if !defined(TINYT_TRACE_SINGLE)  // of double words: simd_double_word.h
+TINYT_INLINE F64 nearest(F64 x, I64& k) {
+  const F64 shifted = x + 0x1.8p52;
+  k = (I64)(bit_cast<U64>(shifted) - 0x4338000000000000);
+  return shifted - 0x1.8p52;
+}
+// |k| < 2^51: not every level converts 64-bit integers.
+TINYT_INLINE F64 to_float(I64 k) { return bit_cast<F64>(k + 0x4338000000000000) - 0x1.8p52; }
+TINYT_INLINE F64 abs(F64 x) { return bit_cast<F64>(bit_cast<I64>(x) & INT64_MAX); }
 TINYT_INLINE I64 sign_bit(F64 x) { return bit_cast<I64>(x) & INT64_MIN; }
+#endif
 
 // Magnitude of x, sign of s.
 template <class V>
