@@ -110,13 +110,11 @@ with open("pyproject.toml", "rb") as file:
 readme_block() { python3 "$ROOT/.ci/readme_block.py" "$1"; }
 
 # install_sanitized VENV BUILD_DIR SANITIZERS [EXTRA [ARGUMENT...]]: builds with GCC, whose runtime is
-# a shared library that can be preloaded into Python, and with the C++ tests. File by file, so that
-# both ways of building are tried.
+# a shared library that can be preloaded into Python, and with the C++ tests.
 install_sanitized() {
   in_venv "$1" env CC=gcc CXX=g++ pip install "$ROOT${4:-}" -C build-dir="$2" \
     -C install.strip=false \
     -C cmake.define.CMAKE_COMPILE_WARNING_AS_ERROR=ON \
-    -C cmake.define.TINYT_UNITY=OFF \
     -C cmake.define.TINYT_SANITIZE="$3" -C cmake.define.TINYT_BUILD_TESTS=ON "${@:5}"
   in_venv "$1" pip install cmake # for ctest
 }

@@ -350,7 +350,6 @@ NUMBERS_OF_KERNELS = {
     "kMaxDirectPacked": "choice of a convolution's strategy",
     "kMaxPacked": "choice of a convolution's strategy",
     "kMaxWeights": "choice of a convolution's strategy",
-    "kMostTerms": "where a series ends",
     "kSmallB": "an array of a kernel",
     "kSelectPart": "an array of a kernel",
     "kLimit": "coordinates that 32-bit lanes hold",

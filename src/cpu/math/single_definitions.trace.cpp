@@ -9,7 +9,7 @@ namespace tinyt::cpu {
 
 namespace {
 
-constexpr std::array<Trace, kOpCount> kTraces = [] {
+constexpr std::array<Trace, kOpCount> kSingleTraces = [] {
   using namespace op_flags;
   std::array<Trace, kOpCount> traces{};
 #define SCALAR_OP(name, arity, rule, flags, attributes) \
@@ -29,7 +29,7 @@ constexpr std::array<Trace, kOpCount> kTraces = [] {
 const ScalarDefinition* single_definition_of(OpId op) {
   static Definitions<kOpCount> definitions;
   const auto row = static_cast<size_t>(op);
-  return kTraces[row] == nullptr ? nullptr : definitions.made_by(kTraces[row], row);
+  return kSingleTraces[row] == nullptr ? nullptr : definitions.made_by(kSingleTraces[row], row);
 }
 
 }  // namespace tinyt::cpu
