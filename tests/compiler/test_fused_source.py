@@ -90,6 +90,16 @@ class Drawn:
         promoted = tinyt.bool
         for value in inputs["predicate_first" in row["flags"] :]:
             promoted = tinyt.promote_types(promoted, getattr(tinyt, self.values[value][0]))
+        # A number counts by its kind alone.
+        number = inputs[-1] if len(inputs) == 2 and draw(st.booleans()) else None
+        if number is not None and number < len(self.loads) and self.loads[number].numel() == 1:
+            other = getattr(tinyt, self.values[inputs[0]][0])
+            if inputs[0] != number and (other.is_floating_point or not promoted.is_floating_point):
+                return self.take(name, other, inputs, frozenset({number}))
+        return self.take(name, promoted, inputs, frozenset())
+
+    def take(self, name: str, promoted: Any, inputs: list[int], singles: frozenset[int]) -> None:
+        row = ROWS[name]
         compute = promoted.name
         if row["dtype_rule"] == "float" and not promoted.is_floating_point:
             compute = "float32"
@@ -98,10 +108,19 @@ class Drawn:
         if name in DIVIDES_INTEGERS and not getattr(tinyt, compute).is_floating_point:
             return None  # eager calls raise where a divisor is 0
         per_row = all(self.values[v][1] for v in inputs)
-        return self.add(name, compute, result_dtype(row["dtype_rule"], compute), per_row, inputs)
+        dtype = result_dtype(row["dtype_rule"], compute)
+        return self.add(name, compute, dtype, per_row, inputs, singles)
 
-    def add(self, name: str, compute: str, dtype: str, per_row: bool, inputs: list[int]) -> None:
-        operands = [(value, False) for value in inputs]
+    def add(
+        self,
+        name: str,
+        compute: str,
+        dtype: str,
+        per_row: bool,
+        inputs: list[int],
+        singles: frozenset[int] = frozenset(),
+    ) -> None:
+        operands = [(value, value in singles) for value in inputs]
         dtypes = (getattr(tinyt, compute), getattr(tinyt, dtype))
         self.ops.append((name, *dtypes, per_row, operands))
         self.values.append((dtype, per_row))
