@@ -395,3 +395,12 @@ def test_every_float32(name: str) -> None:
     """All 2^32 values, NaNs included."""
     errors = relative_to_one if name in ABSOLUTE else float32_errors
     sweep(name, lambda x: compute(name, x), NUMPY[name], BOUNDS[name][0], errors)
+
+
+def test_zeta_of_large_exponents() -> None:
+    """Its terms vanish; a factor of theirs overflowed, and infinity times 0 is a NaN."""
+    for dtype in (tinyt.float32, tinyt.float64):
+        s = tinyt.tensor([1e14, 1e30, np.inf], dtype=dtype)
+        for q, limit in ((0.5, np.inf), (1.0, 1.0), (1.5, 0.0), (7.0, 0.0)):
+            found = tinyt.special.zeta(s, tinyt.full_like(s, q))
+            np.testing.assert_array_equal(found.numpy(), [limit] * 3)

@@ -152,11 +152,12 @@ TINYT_OUTLINE F64 zeta_positive(F64 s, F64 q) {
       });
   power = pow(a, -s);
   sum += power * a / (s - 1.0) + 0.5 * power;
-  F64 rising = s;
+  const F64 t = minimum(s, splat(1024.0));  // from where on the power is 0, whose factor is finite
+  F64 rising = t;
   power /= a;
   for (int j = 0; j < 12; ++j) {
     sum += kBernoulli[j] * rising * power;
-    rising *= (s + (2.0 * j + 1.0)) * (s + (2.0 * j + 2.0));
+    rising *= (t + (2.0 * j + 1.0)) * (t + (2.0 * j + 2.0));
     power /= a * a;
   }
   return select(q == __builtin_inf(), F64{}, sum);
