@@ -117,7 +117,7 @@ def test_errors(text: str, line: int, column: int, message: str) -> None:
     [
         ("", 'expected "tinyt graph 1", got end of text'),
         ("tinyt graph 2\nreturn", "this version reads graphs of version 1"),
-        ("graph 1", 'expected "tinyt graph 1", got \'graph\''),
+        ("graph 1", "expected \"tinyt graph 1\", got 'graph'"),
     ],
 )
 def test_first_lines(text: str, message: str) -> None:
@@ -203,7 +203,7 @@ def test_control_flow(old: str, new: str, message: str | None) -> None:
 def nested(depth: int) -> str:
     head = "%x = argument 0 : bool[]\n"
     part = "%y = cond(%x) {\nwhen_false(whole 0) results [0] {\n"
-    end = "return %y\n}\nwhen_true(whole 0) results [0] {\n%x = argument 0 : bool[]\nreturn %x\n}\n}\n"
+    end = f"return %y\n}}\nwhen_true(whole 0) results [0] {{\n{head}return %x\n}}\n}}\n"
     inner = "%y = copy(%x)\n"
     return "tinyt graph 1\n" + head + (part + head) * depth + inner + end * depth + "return %y\n"
 

@@ -6,78 +6,34 @@ flow); the nodes of the text then take the place of its own, as those of a pass 
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from tinyt import _core
-from tinyt._autograd import GradMode
-from tinyt._capture import Recorder
 from tinyt.compiler.graph.build_flow import check_draws, check_flow, record_flow
+from tinyt.compiler.graph.build_values import (
+    Kind,
+    Refusals,
+    compare,
+    constant,
+    numel_of,
+    recording,
+)
 from tinyt.compiler.graph.expand import Input, Step, expanded
 from tinyt.compiler.graph.graph import FLOW, OPS, Graph, Node, SplitPoint, Value
-from tinyt.compiler.graph.literals import tensor_of
 from tinyt.compiler.graph.text import CPU
-from tinyt.compiler.graph.tokens import GraphSyntaxError
 from tinyt.dtypes import float32
 from tinyt.tensor import prim
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from tinyt._tensor import dtype
+    from tinyt import _core
     from tinyt.compiler.graph.expand import Program
-    from tinyt.compiler.graph.syntax import Body, Definition, Part, Type
-    from tinyt.compiler.graph.tokens import Token
+    from tinyt.compiler.graph.statements import Body, Definition, Part
     from tinyt.tensor import Tensor
 
 _RANDOM = {name for name, row in OPS.items() if "random" in row["flags"]}
 _ANY_NUMBER = {name for name, row in OPS.items() if row["inputs"] < 0}
 _MOST_GENERATORS = 1 << 16
-# What the core raises for operands, attributes and sizes that do not go together.
-_REFUSALS = (RuntimeError, ValueError, TypeError, IndexError, OverflowError, NotImplementedError)
-
-
-class Kind(NamedTuple):
-    """The geometry of a value."""
-
-    shape: tuple[int, ...]
-    dtype: dtype
-    device: int
-
-    def __str__(self) -> str:
-        return f"{self.dtype.name}{list(self.shape)}"
-
-
-@contextmanager
-def _recording() -> Iterator[_core.Graph]:
-    core, recorder = _core.Graph(), Recorder()
-    try:
-        with GradMode(False):
-            core.begin(recorder)
-            yield core
-    finally:
-        core.end()
-        recorder.forgive()
-
-
-class _refusals_at:  # noqa: N801
-    """Errors of the core as those of a text, at a place. The first ones are dropped: their frames
-    would hold the operands."""
-
-    def __init__(self, at: Token, message: str = "") -> None:
-        self.at, self.message = at, message
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: type | None, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, _REFUSALS) and not isinstance(error, GraphSyntaxError):
-            made = self.at.error(self.message or str(error))
-            try:
-                raise made
-            finally:
-                made.__context__ = None
 
 
 class Builder:
@@ -106,11 +62,11 @@ class Builder:
         for i, step in enumerate(self.program.steps):
             if step.op in FLOW:
                 self.parts[i] = tuple([self._part(part) for part in step.parts])
-        self.kinds = [Kind((), float32, CPU)] * self.program.count  # not known yet
+        self.kinds = [Kind((), float32, CPU)] * self.program.values  # not known yet
         self._make_inputs()
         self._infer()
         self._check_ends()
-        with _recording() as core:
+        with recording() as core:
             self._record(core)
         return self._rewritten(core)
 
@@ -124,7 +80,7 @@ class Builder:
         arguments = 0
         for x in self.program.inputs:
             self.kinds[x.value] = Kind(x.type.shape, x.type.dtype, x.type.device)
-            prod_of(x.type)
+            numel_of(x.type)
             if x.op == "argument":
                 (number,) = x.payload
                 if number != arguments:
@@ -134,7 +90,7 @@ class Builder:
             elif x.op == "tensor":
                 self.held[x.value] = self._given(x, memories)
             else:
-                self.held[x.value] = _constant(x)
+                self.held[x.value] = constant(x)
 
     def _given(self, x: Input, memories: dict[int, str]) -> Tensor:
         (name,) = x.payload
@@ -155,7 +111,7 @@ class Builder:
     # ---- types
 
     def _infer(self) -> None:
-        with _recording() as core:
+        with recording():
             operands: dict[int, Tensor] = {}
 
             def operand(value: int) -> Tensor:
@@ -181,8 +137,7 @@ class Builder:
                 for value, kind in zip(step.outputs, made, strict=True):
                     self.kinds[value] = kind
                 for value, said in step.said:
-                    _compare(self.kinds[value], said, step.op)
-            del core
+                    compare(self.kinds[value], said, step.op)
 
     def _fill(self, value: int) -> Tensor:
         shape, t, device = self.kinds[value]
@@ -262,7 +217,7 @@ class Builder:
         return held if held is not None and value in self.program.numbers else self._fill(value)
 
     def _memory(self, value: int) -> Tensor | None:
-        """What an input reads; None of other values."""
+        """The memory of an input; None of other values."""
         return self.placeholders.get(value) if self.held.get(value) is None else self.held[value]
 
     def _record_writes(self, writes: Sequence[tuple[int, int]]) -> None:
@@ -280,7 +235,7 @@ class Builder:
             # What is written, or an input, is returned as the memory itself.
             memory = self._memory(targets.get(value, value))
             x = self._fill(value) if memory is None else memory
-            with _refusals_at(at):
+            with Refusals(at):
                 core.add_output(x if geometry is None else prim.as_strided(x, *geometry))
 
     # ---- the nodes
@@ -288,7 +243,7 @@ class Builder:
     def _rewritten(self, core: _core.Graph) -> Graph:
         made = Graph.from_core(core)
         known = len(made.values)
-        self.values = [-1] * self.program.count
+        self.values = [-1] * self.program.values
         for x, row in zip(self.program.inputs, made.inputs, strict=True):
             self.values[x.value] = row.value
         values = list(made.values)
@@ -312,7 +267,7 @@ class Builder:
             recorded=known,
             inside={},
         )
-        with _refusals_at(self.program.at):
+        with Refusals(self.program.at):
             found = Graph.from_core(graph.to_core())
         if split is None:
             return found
@@ -332,39 +287,6 @@ def _target(graph: Graph, write: Any) -> int:
         ):
             return item.value
     raise AssertionError
-
-
-def _constant(x: Input) -> Tensor:
-    shape, t, device = x.type.shape, x.type.dtype, x.type.device
-    values = list(x.payload[0]) if x.op == "constant" else [x.payload[0]]
-    if x.op == "number" and (shape or device != CPU):
-        raise x.type.at.error("a number has no dimensions and lies on the CPU")
-    if len(values) != prod_of(x.type):
-        raise x.at.error(f"{len(values)} elements, but {t.name}{list(shape)} has {prod(shape)}")
-    if any([isinstance(v, tuple) != t.is_complex for v in values]):
-        raise x.at.error(f"the elements of {t.name} are {'pairs' if t.is_complex else 'no pairs'}")
-    with _refusals_at(x.at, f"{t.name} cannot hold these elements"):
-        made = tensor_of(values, shape, t, device)
-    return made if x.op == "constant" else _weak(x, made)
-
-
-def _weak(x: Input, value: Tensor) -> Tensor:
-    """The tensor that stands for a number of Python's, which counts for less in promotion."""
-    number = value.item()
-    with _recording() as core:
-        prim.add(prim.fill((), value.dtype.number, 0.0, 0, 0.0, CPU), number)
-        made: Tensor = core.inputs()[-1][1]
-    if made.dtype is not value.dtype:
-        raise x.type.at.error(f"a number is no {value.dtype.name}, but {made.dtype.name}")
-    return made
-
-
-def prod_of(said: Type) -> int:
-    """The number of elements; an error where the core could not count their bytes."""
-    count = prod(said.shape)
-    if count * said.dtype.itemsize >= 2**63:
-        raise said.at.error("the bytes of a tensor must fit in 64 bits")
-    return count
 
 
 def check_arity(step: Step, generators: int) -> None:
@@ -387,17 +309,9 @@ def _call(step: Step, operands: Sequence[Tensor]) -> tuple[Tensor, ...]:
 
 
 def _inferred(step: Step, operands: Sequence[Tensor]) -> list[Kind]:
-    with _refusals_at(step.at):
+    with Refusals(step.at):
         results = _call(step, operands)
     made = [Kind(tuple(x.shape), x.dtype, x._device_code) for x in results]
     if step.op == "cat" and any([x.dtype is not made[0].dtype for x in operands]):
         raise step.at.error("cat takes values of one dtype; cast them first")
     return made
-
-
-def _compare(found: Kind, said: Type, op: str) -> None:
-    if found != Kind(said.shape, said.dtype, said.device):
-        where = "" if found.device == said.device else ", on another device"
-        raise said.at.error(
-            f"{op} makes {found}{where}, not {said.dtype.name}{list(said.shape)}", str(found)
-        )

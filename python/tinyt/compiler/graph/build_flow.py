@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from tinyt.compiler.graph.expand import Step
     from tinyt.compiler.graph.graph import Graph, Value
-    from tinyt.compiler.graph.syntax import Part
+    from tinyt.compiler.graph.statements import Part
     from tinyt.compiler.graph.tokens import Token
     from tinyt.tensor import Tensor
 
@@ -33,8 +33,8 @@ def check_draws(at: Token, draw: Sequence[int], generators: int) -> None:
     generator, first = draw
     if not 0 <= generator < generators or not 0 <= first < 2**62:
         raise at.error(
-            f"draws are from one of {generators} generators, at a counter of at least 0; got generator "
-            f"{generator} and {first}"
+            f"draws are from one of {generators} generators, at a counter of at least 0; got "
+            f"generator {generator} and counter {first}"
         )
 
 
@@ -151,9 +151,7 @@ def _is_condition(kind: Kind) -> bool:
     return bool(kind[1] is bool_dtype and prod(kind[0]) == 1)
 
 
-def _cond(
-    step: Step, results: Sequence[Sequence[Kind]], operands: Sequence[Kind]
-) -> list[Kind]:
+def _cond(step: Step, results: Sequence[Sequence[Kind]], operands: Sequence[Kind]) -> list[Kind]:
     if not _is_condition(operands[0]):
         raise step.at.error("the first operand of cond is one bool")
     rows = [part.results for part in step.parts]
@@ -172,9 +170,7 @@ def _cond(
     return made
 
 
-def _while(
-    step: Step, results: Sequence[Sequence[Kind]], operands: Sequence[Kind]
-) -> list[Kind]:
+def _while(step: Step, results: Sequence[Sequence[Kind]], operands: Sequence[Kind]) -> list[Kind]:
     (carries,) = step.attrs
     condition, body = results
     if len(condition) != 1 or not _is_condition(condition[0]):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from tinyt.compiler.graph.syntax import Body, Definition, Part, Statement, Type
+    from tinyt.compiler.graph.statements import Body, Definition, Part, Statement, Type
     from tinyt.compiler.graph.tokens import Token
 
 MOST_STEPS = 1 << 17  # of a text after expansion
@@ -48,11 +48,11 @@ class Split(NamedTuple):
 
 
 class Program(NamedTuple):
-    """A body without calls. ``constants`` and ``numbers`` are values of inputs; ``writes`` are
-    (value, target, place), ``returns`` (value, geometry or None, place)."""
+    """A body without calls, and how many values it has. ``constants`` and ``numbers`` are values of
+    inputs; ``writes`` are (value, target, place), ``returns`` (value, geometry or None, place)."""
 
     at: Token
-    count: int
+    values: int
     inputs: list[Input]
     steps: list[Step]
     constants: frozenset[int]
@@ -130,7 +130,7 @@ def expanded(body: Body, definitions: Mapping[str, Definition]) -> Program:
     inputs = expansion.inputs
     return Program(
         body.at,
-        expansion.count,
+        expansion.values,
         inputs,
         expansion.steps,
         frozenset(x.value for x in inputs if x.op in ("constant", "number")),
@@ -144,7 +144,7 @@ def expanded(body: Body, definitions: Mapping[str, Definition]) -> Program:
 class _Expansion:
     def __init__(self, definitions: Mapping[str, Definition]) -> None:
         self.definitions = definitions
-        self.count = 0
+        self.values = 0
         self.inputs: list[Input] = []
         self.steps: list[Step] = []
         self.names: set[str] = set()
@@ -200,5 +200,5 @@ class _Expansion:
         return made
 
     def _new(self) -> int:
-        self.count += 1
-        return self.count - 1
+        self.values += 1
+        return self.values - 1

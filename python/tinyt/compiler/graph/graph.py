@@ -281,21 +281,25 @@ class Graph(NamedTuple):
         NotImplementedError where a node has no text yet: steps of optimisers, custom operations,
         numbers that are read anew at every run, symbolic sizes.
 
-        Example::
-
-            graph = tinyt.compiler.record(lambda x: x.exp() + 1, tinyt.ones(2)).graph
-            again = tinyt.compiler.parse(graph.text(), graph.tensors())
-            assert again.text() == graph.text()
+        >>> import tinyt
+        >>> graph = tinyt.compiler.record(lambda x: x.exp() + 1, tinyt.ones(2)).graph
+        >>> print(graph.text())
+        tinyt graph 1
+        %0 = constant [0x1p+0, 0x1p+0] : float32[2]
+        %1 = number 1 : int64[]
+        %2 = exp(%0) : float32[2]
+        %3 = add(%2, %1) : float32[2]
+        return %3
+        <BLANKLINE>
         """
         return text_of(self, inline)
 
     def tensors(self, inline: int = 64) -> dict[str, Tensor]:
         """The captured tensors that the text of the graph names: the memory itself.
 
-        Example::
-
-            graph = tinyt.compiler.record(lambda x: x + 1, tinyt.ones(100)).graph
-            assert list(graph.tensors()) == ["t0"]
+        >>> import tinyt
+        >>> list(tinyt.compiler.record(lambda x: x + 1, tinyt.ones(100)).graph.tensors())
+        ['t0']
         """
         return tensors_of(self, inline)
 

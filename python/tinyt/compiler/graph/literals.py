@@ -40,6 +40,7 @@ class Nan(float):
     bits: int
 
     def __new__(cls, bits: int) -> Nan:
+        """That of an unsigned integer."""
         made = super().__new__(cls, math.nan)
         made.bits = bits
         return made

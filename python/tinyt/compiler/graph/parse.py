@@ -33,15 +33,16 @@ def parse(text: str, tensors: Mapping[str, Tensor] | None = None) -> Graph:
             missing.
         TypeError: no text, or no mapping of tensors.
 
-    Example::
-
-        graph = tinyt.compiler.parse('''tinyt graph 1
-        %x = argument 0 : float32[2]
-        %y = mul(%x, %x) : float32[2]
-        return %y
-        ''')
-        (y,) = tinyt.compiler.interpret(graph, [tinyt.tensor([2.0, 3.0])])
-        print(y.tolist())  # [4.0, 9.0]
+    >>> import tinyt
+    >>> graph = tinyt.compiler.parse('''
+    ... tinyt graph 1
+    ... %x = argument 0 : float32[2]
+    ... %y = mul(%x, %x) : float32[2]
+    ... return %y
+    ... ''')
+    >>> (y,) = tinyt.compiler.interpret(graph, [tinyt.tensor([2.0, 3.0])])
+    >>> y.tolist()
+    [4.0, 9.0]
     """
     if not isinstance(text, str):
         raise TypeError(f"parse: expected a text, got {type(text).__name__}")

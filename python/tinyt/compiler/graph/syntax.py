@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from tinyt._tensor import number_of_device
 from tinyt.compiler.graph.literals import attribute_float
+from tinyt.compiler.graph.statements import Body, Definition, Part, Result, Statement, Type, Write
 from tinyt.compiler.graph.text import ATTRIBUTES, CPU, PARTS, SOURCES, VERSION, default_text
 from tinyt.compiler.graph.tokens import Token, number_of, tokens_of
 from tinyt.dtypes import ALL
@@ -13,7 +14,6 @@ from tinyt.dtypes import ALL
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tinyt._tensor import dtype
 
 DTYPES = {t.name: t for t in ALL}
 MOST_DIMENSIONS = 64
@@ -27,70 +27,6 @@ _FLOW = {
     "cond": [],
     "while_loop": [("carries", "I", "")],
 }
-
-
-class Type(NamedTuple):
-    """A shape, dtype and device as a text says it, and where."""
-
-    dtype: dtype
-    shape: tuple[int, ...]
-    device: int
-    at: Token
-
-
-class Result(NamedTuple):
-    """A returned value; (shape, stride, offset) where it lies otherwise than dense."""
-
-    value: Token
-    geometry: tuple[tuple[int, ...], tuple[int, ...], int] | None
-
-
-class Part(NamedTuple):
-    """A graph that a node of control flow runs; ``sources`` and ``draws`` as rows of three
-    numbers, ``results`` of a branch."""
-
-    at: Token
-    sources: tuple[tuple[int, int, int], ...]
-    draws: tuple[tuple[int, int, int], ...]
-    results: tuple[int, ...]
-    body: Body
-
-
-class Statement(NamedTuple):
-    """``results = op(operands, attrs) : types``. Of inputs ``attrs`` are the payload, of a split
-    the count of results."""
-
-    at: Token
-    results: tuple[Token, ...]
-    op: str
-    operands: tuple[Token, ...]
-    attrs: tuple[Any, ...]
-    types: tuple[Type, ...] | None
-    parts: tuple[Part, ...] = ()
-
-
-class Write(NamedTuple):
-    """A value, and the input that it is written to."""
-
-    value: Token
-    target: Token
-
-
-class Body(NamedTuple):
-    """Statements, and what is written and returned in the end; ``at`` is the "return"."""
-
-    statements: list[Statement]
-    writes: list[Write]
-    returns: list[Result]
-    at: Token
-
-
-class Definition(NamedTuple):
-    """A function of values that calls stand for."""
-
-    at: Token
-    parameters: tuple[Token, ...]
-    body: Body
 
 
 class Syntax:
@@ -257,10 +193,12 @@ class Syntax:
             results.append(self._take("value", "a value, as in %x"))
         self._mark("=")
         at = self._take("name", "an op")
+        operands: list[Token] = []
+        parts: tuple[Part, ...] = ()
         if at.text in _INPUTS:
             if len(results) > 1:
                 raise results[1].error(f"{at.text} makes one value")
-            attrs, operands, parts = self._payload(at), [], ()
+            attrs = self._payload(at)
             self._mark(":")
             types: tuple[Type, ...] | None = (self._type(),)
         else:

@@ -176,7 +176,8 @@ CPU = number_of_device("cpu")
 @lru_cache(maxsize=64)
 def device_text(number: int) -> str:
     """As in ``@cuda:0``."""
-    return f"@{prim.fill((0,), uint8.number, 0.0, 0, 0.0, number).device}"
+    here: Tensor = prim.fill((0,), uint8.number, 0.0, 0, 0.0, number)
+    return f"@{here.device}"
 
 
 def _first_later_input(graph: Graph) -> int:
@@ -201,8 +202,7 @@ def default_text(kind: str, default: str) -> str:
         return device_text(CPU)
     if not default or kind == "I":
         return ""
-    value: Any = {"b": lambda x: bool(int(x)), "f": float, "i": int}[kind](default)
-    return _attribute(kind, value)
+    return _attribute(kind, float(default) if kind == "f" else int(default))
 
 
 def _attribute(kind: str, value: Any) -> str:
@@ -213,7 +213,8 @@ def _attribute(kind: str, value: Any) -> str:
     if kind == "f":
         return attribute_text(value)
     if kind == "t":
-        return ALL[value].name
+        name: str = ALL[value].name
+        return name
     return device_text(value) if kind == "d" else str(value)
 
 

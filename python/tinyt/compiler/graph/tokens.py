@@ -9,15 +9,14 @@ from tinyt.compiler.graph.literals import Nan
 
 
 class GraphSyntaxError(ValueError):
-    """A text that is no graph: ``line`` and ``column`` (from 1) of the first thing that is wrong,
+    r"""A text that is no graph: ``line`` and ``column`` (from 1) of the first thing that is wrong,
     and ``expected``, what may stand there ("" where that is not one thing).
 
-    Example::
-
-        try:
-            tinyt.compiler.parse("tinyt graph 1\\nreturn %0\\n")
-        except tinyt.compiler.GraphSyntaxError as error:
-            print(error.line, error.column)  # 2 8
+    >>> import tinyt
+    >>> tinyt.compiler.parse("tinyt graph 2")
+    Traceback (most recent call last):
+    tinyt.compiler.graph.tokens.GraphSyntaxError: parse: line 1, column 13: this version reads \
+graphs of version 1
     """
 
     def __init__(self, message: str, line: int, column: int, expected: str = "") -> None:
