@@ -43,7 +43,7 @@ def wrong(text: str, head: bool = True) -> GraphSyntaxError:
         (f"{X}%y = exp(%x) : float64[2, 3]\nreturn", 3, 16,
          "exp makes float32[2, 3], not float64[2, 3]"),
         (f"{X}%y = exp(%x) : float32[2, 3] @meta\nreturn", 3, 16,
-         "exp makes float32[2, 3], on another device, not float32[2, 3]"),
+         "exp makes float32[2, 3], not float32[2, 3] @meta"),
         (f"{X}%y = exp(%x) : float32[2, 3], float32[1]\nreturn", 3, 6, "1 values, but 2 types"),
         (f"{X}%y = matmul(%x, %x)\nreturn", 3, 6,
          "matmul: inner dimensions must agree, got (2, 3) @ (2, 3)"),
@@ -130,6 +130,7 @@ def test_expected() -> None:
     assert wrong(f"{X}%y = exp(%x) : float32[1]\nreturn").expected == "float32[2, 3]"
 
 
+@pytest.mark.host
 def test_tensors_that_are_given() -> None:
     text = 'tinyt graph 1\n%a = tensor "a" : float32[2]\n%b = tensor "b" : float32[2]\nreturn\n'
     x = tinyt.ones(2)

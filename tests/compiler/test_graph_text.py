@@ -27,10 +27,11 @@ from tinyt.compiler import GraphSyntaxError, interpret, parse, simplify
 from tinyt.compiler.graph.graph import Graph
 from tinyt.compiler.graph.syntax import _WORDS
 from tinyt.compiler.graph.text import PARTS, SOURCES
+from tinyt.library import custom_op
 
 
 def bytes_of(x: Tensor) -> bytes:
-    dense = x.detach().contiguous().reshape(-1)
+    dense = x.detach().cpu().contiguous().reshape(-1)
     return memoryview(view_dtype(dense, tinyt.uint8)).tobytes() if x.numel() else b""
 
 
@@ -283,6 +284,7 @@ def test_constants_of_every_dtype(t: Any, rng: np.random.Generator) -> None:
 # ---- written by hand
 
 
+@pytest.mark.host
 def test_a_text_by_hand() -> None:
     graph = parse(
         """
@@ -322,6 +324,7 @@ def test_a_text_by_hand() -> None:
     check(graph)
 
 
+@pytest.mark.host
 def test_results_that_are_written_are_the_memory() -> None:
     graph = parse(
         "tinyt graph 1\n%x = argument 0 : float32[2]\n%y = add(%x, %x)\n"
@@ -355,6 +358,20 @@ def test_what_has_no_text_yet() -> None:
             compiled.entries[0].capture.graph.text()
 
 
+def test_a_custom_operation_has_no_text_yet() -> None:
+    @custom_op("tests::twice", mutates_args=())
+    def twice(x: Tensor) -> Tensor:
+        return x * 2
+
+    @twice.register_fake
+    def _(x: Tensor) -> Tensor:
+        return tinyt.empty_like(x)
+
+    graph = recorded(twice, tinyt.ones(2)).graph
+    with pytest.raises(NotImplementedError, match=r"^text: tests::twice has no text yet"):
+        graph.text()
+
+
 def test_types() -> None:
     with pytest.raises(TypeError, match="parse: expected a text, got bytes"):
         parse(b"tinyt graph 1")  # type: ignore[arg-type]
@@ -367,6 +384,7 @@ def test_types() -> None:
 # ---- the page
 
 
+@pytest.mark.host
 def test_the_page(capsys: pytest.CaptureFixture[str]) -> None:
     """Its programs run and print what it shows; its table has all words of the language."""
     page = (Path(__file__).resolve().parents[2] / "docs" / "graph-text.md").read_text("utf-8")

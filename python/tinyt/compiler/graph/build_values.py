@@ -10,7 +10,7 @@ from tinyt import _core
 from tinyt._autograd import GradMode
 from tinyt._capture import Recorder
 from tinyt.compiler.graph.literals import tensor_of
-from tinyt.compiler.graph.text import CPU
+from tinyt.compiler.graph.text import CPU, device_text
 from tinyt.compiler.graph.tokens import GraphSyntaxError
 from tinyt.tensor import prim
 
@@ -35,7 +35,8 @@ class Kind(NamedTuple):
     device: int
 
     def __str__(self) -> str:
-        return f"{self.dtype.name}{list(self.shape)}"
+        where = "" if self.device == CPU else f" {device_text(self.device)}"
+        return f"{self.dtype.name}{list(self.shape)}{where}"
 
 
 @contextmanager
@@ -108,8 +109,6 @@ def numel_of(said: Type) -> int:
 
 def compare(found: Kind, said: Type, op: str) -> None:
     """An error where a text says another type than is inferred."""
-    if found != Kind(said.shape, said.dtype, said.device):
-        where = "" if found.device == said.device else ", on another device"
-        raise said.at.error(
-            f"{op} makes {found}{where}, not {said.dtype.name}{list(said.shape)}", str(found)
-        )
+    wanted = Kind(said.shape, said.dtype, said.device)
+    if found != wanted:
+        raise said.at.error(f"{op} makes {found}, not {wanted}", str(found))
