@@ -9,7 +9,8 @@ import importlib
 import pytest
 
 MODULES = [
-    "autograd.profiler", "compiler.switches", "distributed", "distributed.group",
+    "autograd.profiler", "compiler.graph.graph", "compiler.graph.parse", "compiler.switches",
+    "distributed", "distributed.group",
     "distributed.optim", "distributed.store", "jit", "multiprocessing", "nn.hooks",
     "nn.parallel.distributed", "onnx", "onnx.operators", "profiler", "profiler.profiler",
     "utils._pytree", "utils.benchmark", "utils.benchmark.compare", "utils.data.distributed",

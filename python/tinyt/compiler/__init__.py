@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tinyt.compiler.capture.recording import Recording, record
     from tinyt.compiler.graph.graph import Graph, Node, Value
     from tinyt.compiler.graph.interpreter import interpret
+    from tinyt.compiler.graph.parse import GraphSyntaxError, parse
     from tinyt.compiler.passes import simplify
     from tinyt.compiler.rewriting import Rewrite, rewrite
     from tinyt.compiler.switches import (
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Graph",
+    "GraphSyntaxError",
     "Node",
     "Recording",
     "Rewrite",
@@ -53,6 +55,7 @@ __all__ = [
     "is_exporting",
     "list_backends",
     "mark_dynamic",
+    "parse",
     "record",
     "reset",
     "rewrite",
@@ -66,7 +69,7 @@ __all__ = [
 # In the order in which they are searched; the first one loads nothing else.
 _MODULES = (
     *("switches", "capture.dynamic", "graph.graph", "graph.interpreter", "passes"),
-    *("capture.recording", "rewriting"),
+    *("capture.recording", "rewriting", "graph.parse"),
 )
 
 

@@ -8,6 +8,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from tinyt._capture import SizeGuards
+from tinyt.compiler.graph.text import tensors_of, text_of
 from tinyt.dtypes import ALL
 from tinyt.ops.common import OP_TABLE
 
@@ -88,10 +89,24 @@ class Write(NamedTuple):
 
 
 class SplitPoint(NamedTuple):
-    """The first node and output of what runs later; -1: all is one program."""
+    """The first node and output of what runs later, and its first argument; -1: all is one
+    program."""
 
     node: int
     output: int
+    argument: int = -1
+
+    @classmethod
+    def from_core(cls, graph: _core.Graph) -> SplitPoint:
+        """That of a recording, in which values are numbered as they come to be: an argument of what
+        runs later comes after all values of what runs first."""
+        node, output = graph.split_point()
+        if node < 0:
+            return cls(node, output)
+        last = max([v for row in graph.nodes()[:node] for v in row[3]], default=-1)
+        arguments = [(value, number) for value, _, number, *_ in graph.inputs() if number >= 0]
+        early = [number for value, number in arguments if value < last]
+        return cls(node, output, len(early))
 
 
 class Graph(NamedTuple):
@@ -127,7 +142,7 @@ class Graph(NamedTuple):
             inputs,
             [Output(*row) for row in graph.outputs()],
             [Write(*row) for row in graph.writes()],
-            SplitPoint(*graph.split_point()),
+            SplitPoint.from_core(graph),
             len(values),
             len(inputs),
             {
@@ -256,6 +271,37 @@ class Graph(NamedTuple):
             read := self.values[node.inputs[0]].dtype
         ):
             raise RuntimeError(f"graph: node {i} ({node.op}) makes {made.dtype} of {read}")
+
+    def text(self, inline: int = 64) -> str:
+        """The graph as text, which `tinyt.compiler.parse` reads (docs/graph-text.md).
+
+        Captured tensors of at most ``inline`` elements stand in it, to the bit; larger ones, and
+        those that the graph writes to, are named, and `tensors` has them.
+
+        NotImplementedError where a node has no text yet: steps of optimisers, custom operations,
+        numbers that are read anew at every run, symbolic sizes.
+
+        >>> import tinyt
+        >>> graph = tinyt.compiler.record(lambda x: x.exp() + 1, tinyt.ones(2)).graph
+        >>> print(graph.text())
+        tinyt graph 1
+        %0 = constant [0x1p+0, 0x1p+0] : float32[2]
+        %1 = number 1 : int64[]
+        %2 = exp(%0) : float32[2]
+        %3 = add(%2, %1) : float32[2]
+        return %3
+        <BLANKLINE>
+        """
+        return text_of(self, inline)
+
+    def tensors(self, inline: int = 64) -> dict[str, Tensor]:
+        """The captured tensors that the text of the graph names: the memory itself.
+
+        >>> import tinyt
+        >>> list(tinyt.compiler.record(lambda x: x + 1, tinyt.ones(100)).graph.tensors())
+        ['t0']
+        """
+        return tensors_of(self, inline)
 
     def __str__(self) -> str:
         lines = [f"%{item.value} = {_name(item)} {self._type(item.value)}" for item in self.inputs]
