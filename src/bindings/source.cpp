@@ -45,14 +45,14 @@ const ScalarDefinition& single(const std::string& name) {
   return *found;
 }
 
+using NodeTuple = std::tuple<std::string, std::string, std::vector<int>, uint64_t>;
+
 // (operation, type, operands, bits) of each node.
-py::list nodes_of(const ScalarDefinition& definition) {
-  py::list nodes;
-  for (const ScalarDefinition::Node& n : definition.nodes) {
-    py::list in;
-    for (int k = 0; k < operands_of(n.op); ++k) in.append(n.in[k]);
-    nodes.append(py::make_tuple(name_of(n.op), name_of(n.type), py::tuple(in), n.bits));
-  }
+std::vector<NodeTuple> nodes_of(const ScalarDefinition& definition) {
+  std::vector<NodeTuple> nodes;
+  for (const ScalarDefinition::Node& n : definition.nodes)
+    nodes.emplace_back(name_of(n.op), name_of(n.type),
+                       std::vector<int>(n.in, n.in + operands_of(n.op)), n.bits);
   return nodes;
 }
 

@@ -259,6 +259,18 @@ def test_memory_is_that_of_the_tensors_given() -> None:
     assert (result.tolist(), x.tolist()) == (9.0, [3.0, 3.0, 3.0])
 
 
+def test_memory_that_parts_share_has_one_name() -> None:
+    w = tinyt.ones(100)
+
+    def function(x: Tensor) -> Tensor:
+        y = x * w
+        return tinyt.cond(y.sum() > 0, lambda y: y + w, lambda y: y - w.exp(), (y,))
+
+    graph = recorded(function, tinyt.ones(100)).graph
+    assert len(graph.tensors()) == 2
+    check_runs(graph, check(graph), [])
+
+
 VALUES = [0.0, -0.0, 1.5, -1 / 3, math.inf, -math.inf, math.nan, 5e-324, 2.0**-149, 2.0**-24, 1e300]
 
 

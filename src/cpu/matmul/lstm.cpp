@@ -14,7 +14,7 @@ namespace tinyt::cpu {
 namespace {
 
 // Rows of a matrix.
-struct Lines {
+struct GateLines {
   char* at;
   int64_t row;  // bytes
 };
@@ -49,12 +49,12 @@ struct Sequence {
 struct Rows {
   DType dtype;
   int64_t rows, cols;
-  void operator()(OpId op, Lines out, std::initializer_list<Lines> inputs) const {
+  void operator()(OpId op, GateLines out, std::initializer_list<GateLines> inputs) const {
     char* ptr[kMaxOperands] = {out.at};
     int64_t row[kMaxOperands] = {out.row};
     uint8_t inner[kMaxOperands] = {1};
     int k = 0;
-    for (const Lines& x : inputs) {
+    for (const GateLines& x : inputs) {
       ptr[++k] = x.at;
       row[k] = x.row;
       inner[k] = 1;
@@ -75,7 +75,7 @@ void by_rows(const Sequence& s, Body body) {
 
 // The four gates of some rows.
 struct Gates {
-  Lines entry, forget, cell, output;
+  GateLines entry, forget, cell, output;
   Gates(const Sequence& s, char* at, int64_t first) {
     const int64_t row = 4 * s.row();
     at += first * row;
@@ -91,8 +91,8 @@ void step(const Sequence& s, char* sums, const char* before, char* memory, char*
   by_rows(s, [&](const Rows& run, int64_t first) {
     const Gates g(s, sums, first);
     const int64_t skip = first * s.row();
-    const Lines old = {const_cast<char*>(before) + skip, s.row()};
-    const Lines c = {memory + skip, s.row()}, h = {hidden + skip, s.row()};
+    const GateLines old = {const_cast<char*>(before) + skip, s.row()};
+    const GateLines c = {memory + skip, s.row()}, h = {hidden + skip, s.row()};
     run(OpId::sigmoid, g.entry, {g.entry});
     run(OpId::sigmoid, g.forget, {g.forget});
     run(OpId::tanh, g.cell, {g.cell});
@@ -112,8 +112,8 @@ struct Slopes {
 void step_back(const Sequence& s, const Slopes& at) {
   by_rows(s, [&](const Rows& run, int64_t first) {
     const Gates g(s, at.gates, first), d(s, at.out, first);
-    const auto lines = [&](char* p) { return Lines{p + first * s.row(), s.row()}; };
-    const Lines dh = lines(at.dh), dc = lines(at.dc), old = lines(at.before);
+    const auto lines = [&](char* p) { return GateLines{p + first * s.row(), s.row()}; };
+    const GateLines dh = lines(at.dh), dc = lines(at.dc), old = lines(at.before);
     run(OpId::add, dh, {dh, lines(at.grad)});
     run(OpId::tanh, d.output, {lines(at.memory)});
     run(OpId::mul, d.entry, {dh, g.output});

@@ -44,14 +44,23 @@ ATTRIBUTES = {row["name"]: attributes_of(row) for row in OP_TABLE}
 
 def text_of(graph: Graph, inline: int) -> str:
     """The text of a graph; see `Graph.text`."""
-    names = {id(tensor): name for name, tensor in tensors_of(graph, inline).items()}
+    known = {_memory(x): name for name, x in tensors_of(graph, inline).items()}
+    names = {id(x): known[_memory(x)] for x in _named(graph, inline)}
     lines = _Writer(graph, names).lines("")
     return "\n".join([HEAD, *lines, ""])
 
 
 def tensors_of(graph: Graph, inline: int) -> dict[str, Tensor]:
     """The tensors that the text refers to by name, those of parts of control flow, too."""
-    return {f"t{i}": x for i, x in enumerate(_named(graph, inline))}
+    found: dict[object, Tensor] = {}
+    for x in _named(graph, inline):
+        found.setdefault(_memory(x), x)
+    return {f"t{i}": x for i, x in enumerate(found.values())}
+
+
+def _memory(x: Tensor) -> object:
+    """The memory of a captured tensor, and how it is seen."""
+    return x._storage_id, tuple(x.shape), x.dtype
 
 
 def _named(graph: Graph, inline: int) -> Iterator[Tensor]:
