@@ -7,7 +7,7 @@ namespace {
 
 using enum MachineOp;
 
-constexpr Spelling kSpellings[] = {
+constexpr Spelling kC99Spellings[] = {
     {fma, kF32, kAny, "fmaf($0, $1, $2)"},
     {fma, kF64, kAny, "fma($0, $1, $2)"},
     {sqrt, kF32, kAny, "sqrtf($0)"},
@@ -28,7 +28,7 @@ constexpr Spelling kSpellings[] = {
     {bit_cast, kF64, kWhole, "tt_f64_of_bits((uint64_t)$0)"},
 };
 
-constexpr Helper kHelpers[] = {
+constexpr Helper kC99Helpers[] = {
     {"tt_bits_f32", ScalarType::U32, "float x",
      "  uint32_t bits;\n  memcpy(&bits, &x, sizeof bits);\n  return bits;\n"},
     {"tt_bits_f64", ScalarType::U64, "double x",
@@ -87,9 +87,9 @@ constinit const Dialect kC99{
     .writes = "$T* $N",
     .sizes = "const $T* $N",
     .thread = "",
-    .spellings = kSpellings,
+    .spellings = kC99Spellings,
     .common = kCLike,
-    .helpers = kHelpers,
+    .helpers = kC99Helpers,
     .common_helpers = kDivision,
 };
 

@@ -7,18 +7,18 @@
 namespace tinyt::gpu {
 
 inline constexpr Types kUnsigned = kU32 | kU64, kSigned = kI32 | kI64, kWhole = kUnsigned | kSigned;
-inline constexpr Types kBytes = kU8 | kI8;
+inline constexpr Types kByteTypes = kU8 | kI8;
 
 inline constexpr Spelling kCLike[] = {
     {MachineOp::copy, kAny, kAny, "$0"},
     {MachineOp::add, kFloats | kUnsigned, kAny, "$0 + $1"},
-    {MachineOp::add, kBytes, kAny, "($T)($0 + $1)"},
+    {MachineOp::add, kByteTypes, kAny, "($T)($0 + $1)"},
     {MachineOp::add, kSigned, kAny, "($T)(($U)$0 + ($U)$1)"},
     {MachineOp::sub, kFloats | kUnsigned, kAny, "$0 - $1"},
-    {MachineOp::sub, kBytes, kAny, "($T)($0 - $1)"},
+    {MachineOp::sub, kByteTypes, kAny, "($T)($0 - $1)"},
     {MachineOp::sub, kSigned, kAny, "($T)(($U)$0 - ($U)$1)"},
     {MachineOp::mul, kFloats | kUnsigned, kAny, "$0 * $1"},
-    {MachineOp::mul, kBytes, kAny, "($T)($0 * $1)"},
+    {MachineOp::mul, kByteTypes, kAny, "($T)($0 * $1)"},
     {MachineOp::mul, kSigned, kAny, "($T)(($U)$0 * ($U)$1)"},
     {MachineOp::div, kFloats, kAny, "$0 / $1"},
     {MachineOp::neg, kFloats, kAny, "-$0"},
@@ -26,14 +26,14 @@ inline constexpr Spelling kCLike[] = {
     {MachineOp::quotient, kU64, kAny, "tt_quotient_u64($0, $1)"},
     {MachineOp::rest, kI64, kAny, "tt_rest_i64($0, $1)"},
     {MachineOp::rest, kU64, kAny, "tt_rest_u64($0, $1)"},
-    {MachineOp::bit_and, kBytes, kAny, "($T)($0 & $1)"},
+    {MachineOp::bit_and, kByteTypes, kAny, "($T)($0 & $1)"},
     {MachineOp::bit_and, kAny, kAny, "$0 & $1"},
-    {MachineOp::bit_or, kBytes, kAny, "($T)($0 | $1)"},
+    {MachineOp::bit_or, kByteTypes, kAny, "($T)($0 | $1)"},
     {MachineOp::bit_or, kAny, kAny, "$0 | $1"},
-    {MachineOp::bit_xor, kBytes, kAny, "($T)($0 ^ $1)"},
+    {MachineOp::bit_xor, kByteTypes, kAny, "($T)($0 ^ $1)"},
     {MachineOp::bit_xor, kAny, kAny, "$0 ^ $1"},
     {MachineOp::bit_not, kBool, kAny, "!$0"},
-    {MachineOp::bit_not, kBytes, kAny, "($T)~$0"},
+    {MachineOp::bit_not, kByteTypes, kAny, "($T)~$0"},
     {MachineOp::bit_not, kAny, kAny, "~$0"},
     {MachineOp::shift_left, kUnsigned, kAny, "$0 << $1"},
     {MachineOp::shift_left, kSigned, kAny, "($T)(($U)$0 << $1)"},
@@ -43,9 +43,9 @@ inline constexpr Spelling kCLike[] = {
     {MachineOp::less, kBool, kAny, "$0 < $1"},
     {MachineOp::less_equal, kBool, kAny, "$0 <= $1"},
     {MachineOp::select, kAny, kBool, "$0 ? $1 : $2"},
-    {MachineOp::bit_cast, kWhole | kBytes, kWhole | kBytes, "($T)$0"},
+    {MachineOp::bit_cast, kWhole | kByteTypes, kWhole | kByteTypes, "($T)$0"},
     {MachineOp::convert, kAny, kAny, "($T)$0"},
-    {MachineOp::mask, kBytes, kAny, "($T)-$0"},
+    {MachineOp::mask, kByteTypes, kAny, "($T)-$0"},
     {MachineOp::mask, kAny, kAny, "-($T)$0"},
     {MachineOp::lookup, kU64, kAny, "$R[$0]"},
 };

@@ -8,7 +8,7 @@ namespace {
 
 using enum MachineOp;
 
-constexpr Spelling kSpellings[] = {
+constexpr Spelling kCudaSpellings[] = {
     {fma, kF32, kAny, "__fmaf_rn($0, $1, $2)"},
     {fma, kF64, kAny, "__fma_rn($0, $1, $2)"},
     {sqrt, kF32, kAny, "__fsqrt_rn($0)"},
@@ -48,7 +48,7 @@ constexpr Dialect cxx(std::string_view name) {
       .writes = "$T* __restrict__ $N",
       .sizes = "const $T* __restrict__ $N",
       .thread = "(blockIdx.x * (unsigned long long)blockDim.x + threadIdx.x)",
-      .spellings = kSpellings,
+      .spellings = kCudaSpellings,
       .common = kCLike,
       .helpers = {},
       .common_helpers = kDivision,

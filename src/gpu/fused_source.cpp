@@ -12,10 +12,10 @@ namespace tinyt::gpu {
 namespace {
 
 // Elements of a block of a row, and lanes: the order of sums (ADR 0003).
-constexpr int64_t kLanes = 32, kSumBlock = 4096, kProductBlock = 1024;
+constexpr int64_t kRowLanes = 32, kRowSumBlock = 4096, kRowProductBlock = 1024;
 constexpr int64_t kTreeDepth = 64;  // of blocks whose number has so many bits
 
-int64_t block_of(OpId op) { return op == OpId::prod ? kProductBlock : kSumBlock; }
+int64_t block_of(OpId op) { return op == OpId::prod ? kRowProductBlock : kRowSumBlock; }
 
 class KernelPrinter : FusedValues {
  public:
@@ -38,7 +38,7 @@ class KernelPrinter : FusedValues {
     head();
     open_rows();
     for (int pass = 0; pass <= last_pass(); ++pass)
-      for (const int64_t block : {kSumBlock, kProductBlock}) print_pass(pass, block);
+      for (const int64_t block : {kRowSumBlock, kRowProductBlock}) print_pass(pass, block);
     store_row_values();
     close_rows();
     return functions() + write_.text();
@@ -208,7 +208,7 @@ class KernelPrinter : FusedValues {
         wanted.push_back(op.in[0].value);
       }
     }
-    if (block == kSumBlock)
+    if (block == kRowSumBlock)
       for (const int v : kernel_.stores)
         if (!value(v).per_row && pass_of(v) == pass) stored.push_back(v);
     wanted.insert(wanted.end(), stored.begin(), stored.end());
@@ -227,7 +227,7 @@ class KernelPrinter : FusedValues {
   void print_reductions(const std::vector<int>& reductions, const std::vector<int>& wanted,
                         const std::vector<int>& stored, int64_t block) {
     const ScalarType index = dialect_.index, small = ScalarType::I32;
-    const std::string lanes = std::to_string(kLanes), size = std::to_string(block);
+    const std::string lanes = std::to_string(kRowLanes), size = std::to_string(block);
     for (const int v : reductions) {
       write_.array(accumulator(v), numbered("tree", v), kTreeDepth);
       write_.variable(small, numbered("depth", v), "0");
@@ -238,7 +238,7 @@ class KernelPrinter : FusedValues {
     write_.assign("end", "columns");
     write_.close();
     for (const int v : reductions) {
-      write_.array(accumulator(v), numbered("lane", v), kLanes);
+      write_.array(accumulator(v), numbered("lane", v), kRowLanes);
       write_.open_count(small, "l", "0", lanes);
       write_.assign(at(numbered("lane", v), "l"), identity(v));
       write_.close();
@@ -273,7 +273,7 @@ class KernelPrinter : FusedValues {
   void fold(int v, const std::string& block) {
     const std::string lane = numbered("lane", v), tree = numbered("tree", v),
                       depth = numbered("depth", v);
-    write_.open_for(ScalarType::I32, "width", std::to_string(kLanes / 2), "width > 0",
+    write_.open_for(ScalarType::I32, "width", std::to_string(kRowLanes / 2), "width > 0",
                     "width /= 2");
     write_.open_count(ScalarType::I32, "l", "0", "width");
     write_.assign(at(lane, "l"), joined(v, at(lane, "l"), at(lane, "l + width")));

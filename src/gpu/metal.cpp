@@ -7,7 +7,7 @@ namespace {
 
 using enum MachineOp;
 
-constexpr Spelling kSpellings[] = {
+constexpr Spelling kMetalSpellings[] = {
     {fma, kF32, kAny, "fma($0, $1, $2)"},
     {sqrt, kF32, kAny, "precise::sqrt($0)"},
     {floor, kF32, kAny, "floor($0)"},
@@ -42,7 +42,7 @@ using namespace metal;
     .writes = "device $T* $N [[buffer($I)]]",
     .sizes = "device const $T* $N [[buffer($I)]]",
     .thread = "thread_number",
-    .spellings = kSpellings,
+    .spellings = kMetalSpellings,
     .common = kCLike,
     .helpers = {},
     .common_helpers = kDivision,

@@ -7,7 +7,7 @@ namespace {
 
 using enum MachineOp;
 
-constexpr Spelling kSpellings[] = {
+constexpr Spelling kOpenClSpellings[] = {
     {fma, kFloats, kAny, "fma($0, $1, $2)"},      {sqrt, kFloats, kAny, "sqrt($0)"},
     {floor, kFloats, kAny, "floor($0)"},          {ceil, kFloats, kAny, "ceil($0)"},
     {trunc, kFloats, kAny, "trunc($0)"},          {round_even, kFloats, kAny, "rint($0)"},
@@ -40,7 +40,7 @@ constinit const Dialect kOpenCl{
     .writes = "global $T* $N",
     .sizes = "global const $T* $N",
     .thread = "get_global_id(0)",
-    .spellings = kSpellings,
+    .spellings = kOpenClSpellings,
     .common = kCLike,
     .helpers = {},
     .common_helpers = kDivision,

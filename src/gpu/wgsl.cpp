@@ -8,9 +8,10 @@ namespace {
 
 using enum MachineOp;
 
-constexpr Types kSigned = kI32, kUnsigned = kU32 | kU8, kWhole = kSigned | kUnsigned;
+constexpr Types kWgslSigned = kI32, kWgslUnsigned = kU32 | kU8,
+                kWgslWhole = kWgslSigned | kWgslUnsigned;
 
-constexpr Spelling kSpellings[] = {
+constexpr Spelling kWgslSpellings[] = {
     {copy, kAny, kAny, "$0"},
     {add, kF32 | kU32 | kI32, kAny, "$0 + $1"},
     {add, kU8, kAny, "($0 + $1) & 0xffu"},
@@ -26,10 +27,10 @@ constexpr Spelling kSpellings[] = {
     {ceil, kF32, kAny, "ceil($0)"},
     {trunc, kF32, kAny, "trunc($0)"},
     {round_even, kF32, kAny, "round($0)"},
-    {bit_and, kBool | kWhole, kAny, "$0 & $1"},
-    {bit_or, kBool | kWhole, kAny, "$0 | $1"},
+    {bit_and, kBool | kWgslWhole, kAny, "$0 & $1"},
+    {bit_or, kBool | kWgslWhole, kAny, "$0 | $1"},
     {bit_xor, kBool, kAny, "$0 != $1"},
-    {bit_xor, kWhole, kAny, "$0 ^ $1"},
+    {bit_xor, kWgslWhole, kAny, "$0 ^ $1"},
     {bit_not, kBool, kAny, "!$0"},
     {bit_not, kU8, kAny, "~$0 & 0xffu"},
     {bit_not, kU32 | kI32, kAny, "~$0"},
@@ -41,14 +42,14 @@ constexpr Spelling kSpellings[] = {
     {less_equal, kBool, kAny, "$0 <= $1"},
     {select, kAny, kBool, "select($2, $1, $0)"},
     {bit_cast, kF32 | kI32 | kU32, kAny, "bitcast<$T>($0)"},
-    {convert, kF32 | kWhole, kAny, "$T($0)"},
+    {convert, kF32 | kWgslWhole, kAny, "$T($0)"},
     {mask, kU32, kAny, "0u - u32($0)"},
     {mask, kI32, kAny, "-i32($0)"},
     {mask, kU8, kAny, "(0u - u32($0)) & 0xffu"},
 };
 
 // A constant must be finite: what is read of a variable need not be.
-constexpr Helper kHelpers[] = {
+constexpr Helper kWgslHelpers[] = {
     {"tt_infinity", ScalarType::F32, "",
      "  var bits: u32 = 0x7f800000u;\n  return bitcast<f32>(bits);\n"},
     {"tt_nan", ScalarType::F32, "",
@@ -83,9 +84,9 @@ constinit const Dialect kWgsl{
     .apart = true,
     .index = ScalarType::I32,
     .thread = "thread_number.x",
-    .spellings = kSpellings,
+    .spellings = kWgslSpellings,
     .common = {},
-    .helpers = kHelpers,
+    .helpers = kWgslHelpers,
     .common_helpers = {},
 };
 

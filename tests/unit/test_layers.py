@@ -319,7 +319,7 @@ def file_names(text: str) -> set[str]:
 def test_names_of_files_that_are_compiled_as_one_are_unique() -> None:
     """A constant in a file's own namespace would hide another one, without a word; of variables
     there is an error, but only where the files come to lie in one group."""
-    files = [f for root in ("core", "cpu") for f in (SRC / root).rglob("*.*")]
+    files = [f for root in ("core", "cpu", "gpu") for f in (SRC / root).rglob("*.*")]
     places: dict[str, list[str]] = {}
     for path in files:
         if path.suffix in {".h", ".cpp"} and not path.name.endswith(".simd.cpp"):
