@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -17,6 +18,9 @@ FLAGS = ("-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror")
 # tables in registers, in the place of some.
 BY_PIECES = {("gelu", "float32"), ("tanh", "float32")} if "v4" in LEVEL else set()
 
+# A compiler is not to run under a sanitizer that this process has loaded before all else.
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+
 compiles = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
 has_fma = pytest.mark.skipif(LEVEL.endswith("v2"), reason="definitions are those with an fma")
 
@@ -27,5 +31,6 @@ def build(folder: Path, text: str, *flags: str) -> ctypes.CDLL:
     file.write_text(text, encoding="utf-8")
     fma = ["-mfma"] if "x86" in LEVEL else []
     shared = ["-fPIC", "-shared", str(file), "-o", str(made), "-lm"]
-    subprocess.run(["cc", *FLAGS, *fma, *(flags or ("-O1",)), *shared], check=True)
+    command = ["cc", *FLAGS, *fma, *(flags or ("-O1",)), *shared]
+    subprocess.run(command, check=True, env=ENVIRONMENT)
     return ctypes.CDLL(str(made))

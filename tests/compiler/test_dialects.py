@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 import tinyt
+from c_library import ENVIRONMENT
 from scalar_values import COMPUTE, ROWS, takes
 from tinyt import _core
 
@@ -78,7 +79,7 @@ def test_clang_reads_opencl(tmp_path: Path) -> None:
         header = ("-Xclang", "-finclude-default-header", "-fsyntax-only")
         checks = ("-Wall", "-Wextra", "-Werror", "-Wno-unused-function")
         command = ["clang", "-x", "cl", "-cl-std=CL1.2", *header, *checks, str(file)]
-        subprocess.run(command, check=True)
+        subprocess.run(command, check=True, env=ENVIRONMENT)
 
 
 def nvrtc() -> ctypes.CDLL | None:

@@ -14,7 +14,7 @@ import pytest
 
 import tinyt
 import ulp
-from c_library import BY_PIECES, FLAGS, build, compiles, has_fma
+from c_library import BY_PIECES, ENVIRONMENT, FLAGS, build, compiles, has_fma
 from scalar_values import COMPUTE, ROWS, call, operands, same_bits, takes
 from tinyt import _core
 
@@ -83,7 +83,7 @@ def test_another_compiler_does_not_warn(tmp_path: Path) -> None:
     file = tmp_path / "scalar.c"
     file.write_text(source(CASES), encoding="utf-8")
     checks = ("-Wno-unused-function", "-fsyntax-only")
-    subprocess.run(["clang", *FLAGS, *checks, str(file)], check=True)
+    subprocess.run(["clang", *FLAGS, *checks, str(file)], check=True, env=ENVIRONMENT)
 
 
 def nodes(name: str, dtype: str) -> list[tuple[str, str, list[int], int]]:

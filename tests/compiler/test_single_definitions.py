@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import ctypes
 import shutil
-import subprocess
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import tinyt
+from c_library import build
 from tinyt import _core
 from tinyt.tensor import prim
 from ulp import check, float32_errors, relative_to_one, samples
@@ -118,9 +117,8 @@ ARITY = {row["name"]: row["inputs"] for row in _core.op_table()}
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Library:
-    compiler = shutil.which("cc")
-    if compiler is None:
-        pytest.skip("there is no C compiler")
+    if shutil.which("cc") is None:
+        pytest.skip("needs a C compiler")
     source = _core.single_source([(f"one_{op}", op) for op in BOUNDS], "c99")
     for op in BOUNDS:
         inputs = range(ARITY[op])
@@ -128,11 +126,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Library:
         values = ", ".join(f"x{i}[k]" for i in inputs)
         source += f"void {op}_of({arguments}float* out, long n) {{\n"
         source += f"  for (long k = 0; k < n; ++k) out[k] = one_{op}({values});\n}}\n"
-    folder = tmp_path_factory.mktemp("single")
-    (folder / "ops.c").write_text(source)
-    command = [compiler, "-std=c99", "-O1", "-fPIC", "-shared", "ops.c", "-o", "ops.so", "-lm"]
-    subprocess.run(command, cwd=folder, check=True)
-    loaded = ctypes.CDLL(str(Path(folder, "ops.so")))
+    loaded = build(tmp_path_factory.mktemp("single"), source)
 
     def run(op: str, *arrays: Array) -> Array:
         held = [np.ascontiguousarray(a, np.float32) for a in arrays]
