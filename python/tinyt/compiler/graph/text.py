@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from tinyt._tensor import number_of_device
@@ -182,11 +181,15 @@ class _Writer:
 CPU = number_of_device("cpu")
 
 
-@lru_cache(maxsize=64)
+_DEVICE_TEXTS: dict[int, str] = {}
+
+
 def device_text(number: int) -> str:
     """As in ``@cuda:0``."""
-    here: Tensor = prim.fill((0,), uint8.number, 0.0, 0, 0.0, number)
-    return f"@{here.device}"
+    if number not in _DEVICE_TEXTS:
+        here: Tensor = prim.fill((0,), uint8.number, 0.0, 0, 0.0, number)
+        _DEVICE_TEXTS[number] = f"@{here.device}"
+    return _DEVICE_TEXTS[number]
 
 
 def _first_later_input(graph: Graph) -> int:
