@@ -22,6 +22,8 @@ from c_library import ENVIRONMENT
 from scalar_values import COMPUTE, ROWS, takes
 from tinyt import _core
 
+pytestmark = pytest.mark.host
+
 CASES = [(name, dtype) for name in ROWS for dtype in COMPUTE if takes(name, dtype)]
 DIALECTS = ("c99", "cuda", "hip", "metal", "opencl", "wgsl")
 

@@ -16,7 +16,7 @@ from c_library import BY_PIECES, build, compiles, has_fma
 from scalar_values import DIVIDES_INTEGERS, ROWS, pool, takes
 from tinyt import _core
 
-pytestmark = [compiles, has_fma]
+pytestmark = [compiles, has_fma, pytest.mark.host]
 
 DTYPES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16") + (
     "float32",

@@ -18,6 +18,8 @@ from c_library import BY_PIECES, ENVIRONMENT, FLAGS, build, compiles, has_fma
 from scalar_values import COMPUTE, ROWS, call, operands, same_bits, takes
 from tinyt import _core
 
+pytestmark = pytest.mark.host
+
 CASES = [(name, dtype) for name in ROWS for dtype in COMPUTE if takes(name, dtype)]
 
 

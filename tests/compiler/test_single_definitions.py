@@ -18,6 +18,8 @@ from tinyt import _core
 from tinyt.tensor import prim
 from ulp import check, float32_errors, relative_to_one, samples
 
+pytestmark = pytest.mark.host
+
 Array = np.ndarray
 
 # ULP. Functions with zeros between the floats are measured as ABSOLUTE says.
