@@ -424,6 +424,7 @@ void bind_graph(py::module_& m) {
                               "A planned graph: a flat list of steps over placed values.");
   bind_runs(program);
   bind_plan(program);
+  bind_plan_parts(program);
   bind_measures(measures);
   forbid_bare_new(measures);
   forbid_bare_new(graph);

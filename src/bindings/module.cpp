@@ -152,6 +152,7 @@ PYBIND11_MODULE(_core, m) {
     return static_cast<int>(promote(static_cast<DType>(a), static_cast<DType>(b)));
   });
   bind_memory(m);
+  bind_source(m);
   bind_graph(m);
   bind_limits(m);
   bind_host(m);
@@ -161,7 +162,6 @@ PYBIND11_MODULE(_core, m) {
   bind_flow(m);
   bind_lazy(m);
   bind_profile(m);
-  bind_source(m);
 }
 
 }  // namespace tinyt

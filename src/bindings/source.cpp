@@ -2,6 +2,8 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <algorithm>
+
 #include "call.h"
 #include "casters.h"
 #include "core/base/error.h"
@@ -101,16 +103,42 @@ FusedKernel kernel_of(const std::vector<int64_t>& shape, size_t reduced,
   return kernel;
 }
 
-std::string fused_source(const FusedKernel& kernel, const std::vector<int>& inner,
-                         const std::string& name, const std::string& dialect_name) {
+// What a source begins with that holds this text.
+std::string beginning(const std::string& text, const std::string& dialect_name) {
+  return gpu::beginning_of(text, gpu::dialect_of(dialect_name));
+}
+
+// (name, text) of each function that a kernel calls, and its own text.
+std::pair<gpu::Functions, std::string> source_parts(const FusedKernel& kernel,
+                                                    const std::vector<int>& inner,
+                                                    const std::string& name,
+                                                    const std::string& dialect_name) {
   std::vector<gpu::Inner> layouts;
   for (const int layout : inner) {
     require(layout >= 0 && layout <= 2, ErrorKind::Value, "no layout ", layout);
     layouts.push_back(static_cast<gpu::Inner>(layout));
   }
-  const gpu::Dialect& dialect = gpu::dialect_of(dialect_name);
-  const std::string text = "\n" + gpu::kernel_source(kernel, layouts, name, dialect);
-  return gpu::beginning_of(text, dialect) + text;
+  const gpu::KernelSource source =
+      gpu::kernel_source(kernel, layouts, name, gpu::dialect_of(dialect_name));
+  return {source.functions, source.text};
+}
+
+std::string fused_source(const FusedKernel& kernel, const std::vector<int>& inner,
+                         const std::string& name, const std::string& dialect_name) {
+  const auto [functions, own] = source_parts(kernel, inner, name, dialect_name);
+  std::string text = "\n";
+  for (const auto& [called, function] : functions) text += function + "\n";
+  return beginning(text + own, dialect_name) + text + own;
+}
+
+// The same over a space of other sizes: neighbouring dimensions as one, say.
+FusedKernel over_shape(const FusedKernel& kernel, const std::vector<int64_t>& shape,
+                       size_t reduced) {
+  FusedKernel out = kernel;
+  out.shape = Dims(shape);
+  out.reduced = reduced;
+  verify(out);
+  return out;
 }
 
 }  // namespace
@@ -130,7 +158,37 @@ void bind_source(py::module_& m) {
       .def("source", fused_source, py::arg("inner"), py::arg("name"), py::arg("dialect"),
            "A function of that name; ``inner``: how each load lies along the last dimension, "
            "0 strided, 1 dense, 2 repeated.");
+  kernel
+      .def("source_parts", source_parts, py::arg("inner"), py::arg("name"), py::arg("dialect"),
+           "The same in parts: (name, text) of each function that it calls, which is the same in "
+           "all kernels that call it, and its own text, without what a source begins with.")
+      .def("over", over_shape, py::arg("shape"), py::arg("reduced"),
+           "The same over a space of other sizes.")
+      .def_property_readonly(
+          "shape",
+          [](const FusedKernel& self) {
+            return std::vector<int64_t>(self.shape.begin(), self.shape.end());
+          })
+      .def_property_readonly("reduced", [](const FusedKernel& self) { return self.reduced; })
+      .def_property_readonly(
+          "reduces",
+          [](const FusedKernel& self) {
+            return std::ranges::any_of(self.ops, [](const FusedKernel::Op& op) {
+              return info(op.op).kind == OpKind::Reduce;
+            });
+          })
+      .def_property_readonly(
+          "row_stores",
+          [](const FusedKernel& self) {
+            std::vector<bool> out;
+            for (const int v : self.stores)
+              out.push_back(self.values[static_cast<size_t>(v)].per_row);
+            return out;
+          },
+          "Of each store, whether it has one element a row.");
   forbid_bare_new(kernel);
+  m.def("source_beginning", beginning, py::arg("text"), py::arg("dialect"),
+        "What a source begins with that holds this text: the language's own lines and helpers.");
   m.def(
       "scalar_definition",
       [](const std::string& op, const py::object& dtype) {

@@ -7,6 +7,8 @@
 
 namespace tinyt {
 
+class Program;
+
 // Makes `cls.__new__(cls)`, which leaves an instance without its C++ object, a TypeError: object's
 // own check refuses it where the class allocates by another function than its base. Pickling, whose
 // first protocols make an instance of pybind11's own base, is one too.
@@ -33,5 +35,6 @@ void bind_flow(pybind11::module_& m);
 void bind_lazy(pybind11::module_& m);
 void bind_profile(pybind11::module_& m);
 void bind_source(pybind11::module_& m);
+void bind_plan_parts(pybind11::class_<Program>& program);
 
 }  // namespace tinyt

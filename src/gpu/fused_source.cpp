@@ -34,14 +34,14 @@ class KernelPrinter : FusedValues {
     rows_ = rank - columns_;
   }
 
-  std::string print() {
+  KernelSource print() {
     head();
     open_rows();
     for (int pass = 0; pass <= last_pass(); ++pass)
       for (const int64_t block : {kRowSumBlock, kRowProductBlock}) print_pass(pass, block);
     store_row_values();
     close_rows();
-    return functions() + write_.text();
+    return {functions(), write_.text()};
   }
 
  private:
@@ -326,8 +326,8 @@ class KernelPrinter : FusedValues {
 
 }  // namespace
 
-std::string kernel_source(const FusedKernel& kernel, const std::vector<Inner>& inner,
-                          std::string_view name, const Dialect& dialect) {
+KernelSource kernel_source(const FusedKernel& kernel, const std::vector<Inner>& inner,
+                           std::string_view name, const Dialect& dialect) {
   verify(kernel);
   require(kernel.front.op == OpId::kCount, ErrorKind::NotImplemented, name,
           ": a product in front of a kernel has no source");

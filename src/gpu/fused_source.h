@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/graph/fused_kernel.h"
@@ -17,13 +18,20 @@ enum class Inner : uint8_t {
   Repeated,  // one element for all
 };
 
-// A function of that name and the functions that it calls. Its arguments: the sizes of the space
+// Functions by their names. One of a name is the same in whatever kernel it stands.
+using Functions = std::vector<std::pair<std::string, std::string>>;
+struct KernelSource {
+  Functions functions;  // that it calls
+  std::string text;
+};
+
+// A function of that name. Its arguments: the sizes of the space
 // (int64, as many as it has dimensions), for each load its first element and its strides in
 // elements (int64, as many), for each store its first element. Shapes share it: only the rank, the
 // number of reduced dimensions and `inner` (one for each load) are in its text.
 //
 // NotImplementedError for a product in front, complex numbers, and what the dialect cannot spell.
-std::string kernel_source(const FusedKernel& kernel, const std::vector<Inner>& inner,
-                          std::string_view name, const Dialect& dialect);
+KernelSource kernel_source(const FusedKernel& kernel, const std::vector<Inner>& inner,
+                           std::string_view name, const Dialect& dialect);
 
 }  // namespace tinyt::gpu

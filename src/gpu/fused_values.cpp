@@ -90,10 +90,8 @@ std::string FusedValues::memory_type(int v) const {
 
 // A function of that name in front of the kernel, once.
 std::string FusedValues::function(const ScalarDefinition& definition, const std::string& name) {
-  if (std::ranges::find(printed_, name) == printed_.end()) {
-    printed_.push_back(name);
-    functions_ += function_source(definition, name, dialect_) + "\n";
-  }
+  if (std::ranges::find(functions_, name, &Functions::value_type::first) == functions_.end())
+    functions_.emplace_back(name, function_source(definition, name, dialect_));
   return name;
 }
 

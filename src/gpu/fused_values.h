@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/graph/fused_kernel.h"
+#include "gpu/fused_source.h"
 #include "gpu/source_writer.h"
 
 namespace tinyt::gpu {
@@ -52,8 +53,8 @@ class FusedValues {
 
   SourceWriter& write() { return write_; }
   const Dialect& dialect() const { return dialect_; }
-  // The functions that texts call, to stand in front of the kernel.
-  const std::string& functions() const { return functions_; }
+  // The functions that texts call, by name, each once, to stand in front of the kernel.
+  const Functions& functions() const { return functions_; }
   static ScalarType held(DType dtype) { return held_type(dtype); }
   std::string name_of_value(int v) const { return numbered(is_load(v) ? "x" : "v", v); }
   std::string memory_type(int v) const;
@@ -81,8 +82,7 @@ class FusedValues {
   std::vector<bool> live_;
   std::vector<int> pass_;
   int last_pass_ = 0;
-  std::vector<std::string> printed_;
-  std::string functions_;
+  Functions functions_;
 };
 
 }  // namespace tinyt::gpu

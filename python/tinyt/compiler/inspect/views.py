@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from tinyt import _core
-from tinyt._capture import CompiledBase
+from tinyt._capture import CompiledBase, describe
 from tinyt.compiler import inspect
 
 if TYPE_CHECKING:
     from os import PathLike
+    from pathlib import Path
 
     from tinyt._capture import CompiledGraph
     from tinyt.compiler.inspect.picture import Picture
@@ -82,6 +84,37 @@ class Views(CompiledBase):
             json.dump({"traceEvents": events, "displayTimeUnit": "ns"}, file)
         return result
 
+    def export_c(
+        self,
+        directory: str | PathLike[str],
+        *args: Any,
+        name: str | None = None,
+        weights: str | None = None,
+        **kwargs: Any,
+    ) -> list[Path]:
+        """Writes the last used program as C99 into a directory, and returns the files.
+
+        ``name``.h and ``name``.c (by default the function's name) hold one function
+        ``name_run(inputs..., outputs...)`` over one static array of the planned size, without
+        allocation and any library but ``libm``; a CMake file builds it, with a test program that
+        has the arguments given here (or drawn ones) and their results in it. ``weights``:
+        ``"arrays"`` puts captured tensors into a C file, ``"file"`` into one that is read at the
+        start; by default arrays up to 1 MiB. What the program writes to, as parameters in a
+        training step, stays where it is from run to run.
+
+        With arguments, the program is that of a call with them, which is made where there is none
+        yet. RuntimeError where there is no program; NotImplementedError where a step has no form
+        in C, or ``backward()`` of the result would be a program of its own: export a call under
+        `no_grad`, or a whole training step. See docs/export.md.
+        """
+        if args or kwargs:
+            entry, leaves = self._entry_for(args, kwargs)
+        else:
+            entry, leaves = self._last("export_c"), None
+        return import_module("tinyt.compiler.export.api").export_entry(
+            entry, directory, self._name(), name, weights, leaves
+        )
+
     @property
     def peak_bytes(self) -> int:
         """The most bytes that a run of the last used program holds at once, with as many threads as
@@ -99,6 +132,17 @@ class Views(CompiledBase):
                 f"{what}: {self._name()} has no program yet; its first call makes one"
             )
         return self.entries[0]
+
+    def _entry_for(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[CompiledGraph, list[Any]]:
+        """The program of a call with these arguments, and the leaves of the call."""
+        leaves: list[Any] = []
+        describe(args, leaves), describe(kwargs, leaves)
+        found = [entry for entry in self.entries if entry.reason(args, kwargs) is None]
+        if not found:
+            self(*args, **kwargs)
+        return (found[0] if found else self._last("export_c")), leaves
 
     def _name(self) -> str:
         """What messages call the function."""

@@ -9,11 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tinyt import _core
+from tinyt.compiler.graph.graph import OPS
 from tinyt.compiler.passes.edit import CPU, Edit, on_device, walk
 from tinyt.compiler.passes.views import contiguous
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Container, Mapping, Sequence
 
     from tinyt.compiler.graph.graph import Graph, Node, Output
 
@@ -32,14 +33,30 @@ def applies(graph: _core.Graph) -> bool:
 def run(graph: Graph) -> Graph:
     """The graph without such rows."""
     without = {device: lacking(device) for device in graph.core.devices()}
-    ops = {op for rows in without.values() for op in rows}
+
+    def lacks(edit: Edit, node: Node) -> bool:
+        types = without[edit.device_of(node)].get(node.op, 0)
+        return bool(types >> edit.values[node.inputs[0]].dtype.number & 1)
+
+    return _replaced(graph, {op for rows in without.values() for op in rows}, lacks)
+
+
+def only(graph: Graph, ops: Container[str]) -> Graph:
+    """The graph without fused rows but ``ops``, and scalar ones."""
+    fused = {
+        name
+        for name, row in OPS.items()
+        if row["kind"] != "scalar" and "fused" in row["flags"] and name not in ops
+    }
+    return _replaced(graph, fused, lambda edit, node: True)
+
+
+def _replaced(graph: Graph, ops: set[str], lacks: Callable[[Edit, Node], bool]) -> Graph:
     if not ops:
         return graph
 
     def rule(edit: Edit, node: Node) -> Sequence[int] | None:
-        types = without[edit.device_of(node)].get(node.op, 0)
-        lacks = types >> edit.values[node.inputs[0]].dtype.number & 1
-        return _decomposed(edit, node) if lacks else None
+        return _decomposed(edit, node) if lacks(edit, node) else None
 
     before = None
     while before is not graph:  # a decomposition may have fused rows in it

@@ -1,0 +1,1 @@
+"""Programs of compiled functions as C99 (docs/export.md)."""

@@ -1,0 +1,117 @@
+"""``step.export_c``: what a compiled function's program is as a project in C."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Sequence
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import tinyt
+from tinyt import _core
+from tinyt.compiler.capture.capture import OUTPUT
+from tinyt.compiler.export.calls import EMITTERS
+from tinyt.compiler.export.program import Exported, export_program
+from tinyt.compiler.export.project import write_project
+from tinyt.compiler.passes import decompose, simplify
+
+if TYPE_CHECKING:
+    from tinyt._capture import CompiledGraph
+    from tinyt.compiler.export.program import Port
+    from tinyt.tensor import Tensor
+
+
+def export_entry(
+    entry: CompiledGraph,
+    directory: str | PathLike[str],
+    function: str,
+    name: str | None,
+    weights: str | None,
+    leaves: Sequence[Any] | None,
+) -> list[Path]:
+    """Writes the project of a captured call; see `Compiled.export_c`."""
+    if weights not in (None, "arrays", "file"):
+        raise ValueError(f'export_c: weights must be "arrays", "file" or None, got {weights!r}')
+    name = _identifier(function) if name is None else name
+    if re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) is None or keyword.iskeyword(name):
+        raise ValueError(f"export_c: name must be a name in C, got {name!r}")
+    capture = entry.capture
+    if capture.backward is not None:
+        raise NotImplementedError(
+            "export_c: the result requires grad, and backward() would be another program; export "
+            "a call under no_grad, or a whole training step"
+        )
+    program, wanted = _program_of(capture)
+    parts = export_program(program, wanted)
+    given = [_argument(x, i, capture, leaves) for i, x in enumerate(parts.inputs)]
+    numbers = entry.given([] if leaves is None else leaves)
+    expected = _run(program, parts, given, numbers, wanted)
+    level = _core.build_info()["isa"]
+    title = f"{function} by tinyt {tinyt.__version__}, planned at level {level}."
+    return write_project(Path(directory), name, parts, title, weights, given, expected)
+
+
+def _program_of(capture: Any) -> tuple[_core.Program, list[int]]:
+    """The program, with what has no form in C decomposed, and which of its results the function
+    returns."""
+    graph = simplify(capture.graph)
+    taken = decompose.only(graph, EMITTERS)
+    if taken is not graph:
+        graph = simplify(taken)
+    wanted = []
+    for kind, what in capture.results:
+        if kind != OUTPUT:
+            raise NotImplementedError(
+                "export_c: the function returns an argument, a captured tensor or a number as it "
+                "is; return a clone"
+            )
+        wanted.append(what)
+    return _core.Program(graph.to_core()), wanted
+
+
+def _argument(port: Port, number: int, capture: Any, leaves: Sequence[Any] | None) -> Tensor:
+    """An argument for the test: the one that is given, or one that is drawn."""
+    source = capture.arguments[number]
+    if not isinstance(source, int):
+        raise NotImplementedError(
+            f"export_c: the program reads {source[0]} that is not there at each run; a step that "
+            "clears gradients first has none"
+        )
+    if leaves is not None:
+        return leaves[source].detach().clone()
+    made = tinyt.empty_strided(port.shape, port.stride, dtype=port.dtype)
+    if not port.dtype.is_floating_point:
+        return made.zero_()
+    drawn = tinyt.randn(port.shape, generator=tinyt.Generator().manual_seed(number))
+    return made.copy_(drawn)
+
+
+def _run(
+    program: _core.Program,
+    parts: Exported,
+    given: Sequence[Tensor],
+    numbers: Sequence[float],
+    wanted: Sequence[int],
+) -> list[Tensor]:
+    """The results of a run, which leaves what it writes as it was."""
+    before = [(w.tensor, w.tensor.clone()) for w in parts.weights if w.written]
+    draws = [(0, 0)] * parts.generators
+    arguments = [x.clone() if p.written else x for x, p in zip(given, parts.inputs, strict=True)]
+    try:
+        results = program.run(arguments, numbers, draws)
+    finally:
+        for tensor, was in before:
+            tensor.copy_(was)
+    if results is None:
+        raise _core.CaptureError("export_c: a number that was captured is another now")
+    return [results[i].contiguous().clone() for i in wanted]
+
+
+def _identifier(function: str) -> str:
+    found = re.sub(r"\W+", "_", function.rpartition(".")[2]).strip("_")
+    return found if found[:1].isalpha() else f"program_{found}".rstrip("_")
+
+
+__all__ = ["export_entry"]

@@ -1,0 +1,1 @@
+"""Ops by families: what each of them is in C."""

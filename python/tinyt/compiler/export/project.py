@@ -1,0 +1,459 @@
+"""The files of an exported program."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import tinyt
+from tinyt.compiler.export.source import c_type
+
+if TYPE_CHECKING:
+    from tinyt.compiler.export.program import Exported, Port
+    from tinyt.tensor import Tensor
+
+_ARRAYS = 2**20  # bytes of weights up to which they are arrays in C by default
+
+
+def write_project(
+    folder: Path,
+    name: str,
+    parts: Exported,
+    title: str,
+    weights: str | None,
+    given: Sequence[Tensor],
+    expected: Sequence[Tensor],
+) -> list[Path]:
+    """Writes the files; returns them. ``given`` and ``expected`` are what the test runs on."""
+    nbytes = sum(w.tensor.numel() * w.tensor.dtype.itemsize for w in parts.weights)
+    if weights is None:
+        weights = "arrays" if nbytes <= _ARRAYS else "file"
+    project = _Project(name, parts, title, weights == "file")
+    files: dict[str, str | bytes] = {
+        f"{name}.h": project.header(),
+        f"{name}.c": project.program(),
+        f"{name}_test.c": project.test(given, expected),
+        "CMakeLists.txt": project.cmake(),
+    }
+    if weights == "file":
+        files[f"{name}.weights"] = project.weight_file()
+    else:
+        files[f"{name}_weights.c"] = project.weight_arrays()
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    for file, content in files.items():
+        path = folder / file
+        if isinstance(content, str):
+            path.write_text(content, encoding="utf-8")
+        else:
+            path.write_bytes(content)
+        written.append(path)
+    return written
+
+
+class _Project:
+    def __init__(self, name: str, parts: Exported, title: str, has_file: bool) -> None:
+        self.name, self.parts, self.title, self.has_file = name, parts, title, has_file
+        self.upper = name.upper()
+
+    # ---- header
+
+    def _signature(self) -> str:
+        arguments = [
+            f"{'' if x.written else 'const '}{c_type(x.dtype)}* {x.name}" for x in self.parts.inputs
+        ]
+        arguments += [f"{c_type(y.dtype)}* {y.name}" for y in self.parts.outputs]
+        return f"int {self.name}_run({', '.join(arguments) or 'void'})"
+
+    def header(self) -> str:
+        name, upper, parts = self.name, self.upper, self.parts
+        lines = [
+            f"// {self.title}",
+            f"#ifndef {upper}_H",
+            f"#define {upper}_H",
+            "",
+            "#include <stdint.h>",
+            "",
+            "// Elements of each argument and result, which lie as the comment says.",
+        ]
+        for x in (*parts.inputs, *parts.outputs):
+            lines.append(f"#define {upper}_{x.name.upper()}_SIZE {_span(x)} // {_described(x)}")
+        lines += [
+            "",
+            "// Bytes of the one static array that values in between lie in.",
+            f"#define {upper}_ARENA_BYTES {max(parts.arena_bytes, 1)}",
+            "",
+            "#ifdef __cplusplus",
+            'extern "C" {',
+            "#endif",
+            "",
+        ]
+        if self.has_file:
+            lines += [
+                "// Reads the weights, before the first run. 0; else a number for the function below.",
+                f"int {name}_load(const char* path);",
+                "",
+            ]
+        if parts.generators:
+            lines += [
+                "// Begins the random numbers of a generator anew.",
+                f"void {name}_seed(int generator, int64_t seed);",
+                "",
+            ]
+        lines += [
+            "// One run. Not from several threads at once: there is one arena. Returns 0, or a number",
+            "// for the function below where values are such that there is no result.",
+            f"{self._signature()};",
+            "",
+            "// What a number other than 0 means.",
+            f"const char* {name}_error(int number);",
+            "",
+            "#ifdef __cplusplus",
+            "}",
+            "#endif",
+            "",
+            "#endif",
+        ]
+        return "\n".join(lines) + "\n"
+
+    # ---- the program
+
+    def program(self) -> str:
+        name, parts = self.name, self.parts
+        lines = [
+            f"// {self.title}",
+            f'#include "{name}.h"',
+            "",
+            *(["#include <stdio.h>"] if self.has_file else []),
+            parts.source.functions(),
+            *self._memory(),
+            *(self._loading() if self.has_file else []),
+            *self._errors(),
+            *self._generators(),
+            f"{self._signature()} {{",
+            *(f"  {statement}" for statement in parts.statements),
+            "  return 0;",
+            "}",
+        ]
+        return "\n".join(lines) + "\n"
+
+    def _memory(self) -> Iterator[str]:
+        parts = self.parts
+        yield "#if defined(__GNUC__)"
+        yield "#define ALIGNED __attribute__((aligned(64)))"
+        yield "#else"
+        yield "#define ALIGNED"
+        yield "#endif"
+        yield ""
+        if parts.arena_bytes:
+            yield "static union {"
+            yield "  double alignment;"
+            yield f"  unsigned char bytes[{self.upper}_ARENA_BYTES];"
+            yield "} arena ALIGNED;"
+            yield ""
+        if self.has_file:
+            yield "static union {"
+            yield "  double alignment;"
+            yield f"  unsigned char bytes[{max(1, self._offsets()[1])}];"
+            yield "} weights ALIGNED;"
+            for w, offset in zip(parts.weights, self._offsets()[0], strict=True):
+                yield f"#define {w.name} (({c_type(w.tensor.dtype)}*)(weights.bytes + {offset}))"
+        else:
+            for w in parts.weights:
+                const = "" if w.written else "const "
+                yield (
+                    f"extern {const}{c_type(w.tensor.dtype)} "
+                    f"{self.name}_{w.name}[{max(1, w.tensor.numel())}];"
+                )
+                yield f"#define {w.name} {self.name}_{w.name}"
+        yield ""
+
+    def _errors(self) -> Iterator[str]:
+        yield f"const char* {self.name}_error(int number) {{"
+        yield "  switch (number) {"
+        for i, text in enumerate(("no error", *self.parts.faults)):
+            yield f'    case {i}: return "{text}";'
+        if self.has_file:
+            yield f'    case {_CANNOT_READ}: return "the file of weights cannot be read";'
+            yield f'    case {_OTHER_FILE}: return "the file of weights is damaged or another one";'
+        yield '    default: return "no such error";'
+        yield "  }"
+        yield "}"
+        yield ""
+
+    def _generators(self) -> Iterator[str]:
+        count = self.parts.generators
+        if not count:
+            return
+        yield f"static int64_t seeds[{count}], counters[{count}];"
+        yield ""
+        yield f"void {self.name}_seed(int generator, int64_t seed) {{"
+        yield "  seeds[generator] = seed;"
+        yield "  counters[generator] = 0;"
+        yield "}"
+        yield ""
+
+    # ---- weights
+
+    def _offsets(self) -> tuple[list[int], int]:
+        offsets, at = [], 0
+        for w in self.parts.weights:
+            offsets.append(at)
+            at += -(-w.tensor.numel() * w.tensor.dtype.itemsize // 64) * 64
+        return offsets, at
+
+    def weight_arrays(self) -> str:
+        lines = [f"// Weights of {self.name}.", "#include <math.h>", "#include <stdint.h>", ""]
+        for w in self.parts.weights:
+            const = "" if w.written else "const "
+            type_ = c_type(w.tensor.dtype)
+            array = f"{self.name}_{w.name}[{max(1, w.tensor.numel())}]"
+            lines.append(f"extern {const}{type_} {array};")
+            lines.append(f"{const}{type_} {array} = {{")
+            lines += _rows(w.tensor)
+            lines += ["};", ""]
+        return "\n".join(lines)
+
+    def weight_file(self) -> bytes:
+        data = bytearray()
+        for w, offset in zip(self.parts.weights, self._offsets()[0], strict=True):
+            data += bytes(offset - len(data)) + _bytes(w.tensor)
+        data += bytes(self._offsets()[1] - len(data))
+        return struct.pack("=QQQ", _MAGIC, len(data), _checksum(data)) + data
+
+    def _loading(self) -> Iterator[str]:
+        yield from _LOADING.format(
+            name=self.name, cannot=_CANNOT_READ, other=_OTHER_FILE, magic=f"{_MAGIC:#x}"
+        ).splitlines()
+        yield ""
+
+    # ---- the test
+
+    def test(self, given: Sequence[Tensor], expected: Sequence[Tensor]) -> str:
+        name, parts = self.name, self.parts
+        lines = [
+            f"// Runs {name} once on recorded arguments, and compares with recorded results.",
+            f'#include "{name}.h"',
+            "",
+            "#include <math.h>",
+            "#include <stdio.h>",
+            "#include <string.h>",
+            "",
+        ]
+        for x, tensor in zip(parts.inputs, given, strict=True):
+            const = "" if x.written else "const "
+            lines.append(f"static {const}{c_type(x.dtype)} {x.name}[{max(1, _span(x))}] = {{")
+            lines += [*_rows(tensor), "};"]
+        for y, tensor in zip(parts.outputs, expected, strict=True):
+            type_ = c_type(y.dtype)
+            lines.append(f"static const {type_} expected_{y.name}[{max(1, y.nbytes // y.dtype.itemsize)}] = {{")
+            lines += [*_rows(tensor), "};"]
+            lines.append(f"static {type_} {y.name}[{max(1, y.nbytes // y.dtype.itemsize)}];")
+        lines += ["", *_COMPARE.splitlines(), "", "int main(int argc, char** argv) {"]
+        if self.has_file:
+            lines += [
+                f'  const char* path = argc > 1 ? argv[1] : "{name}.weights";',
+                f"  int error = {name}_load(path);",
+                "  if (error != 0) {",
+                f'    fprintf(stderr, "%s: %s\\n", path, {name}_error(error));',
+                "    return 1;",
+                "  }",
+                "  error",
+            ]
+        else:
+            lines += ["  (void)argc;", "  (void)argv;", "  int error"]
+        arguments = ", ".join(x.name for x in (*parts.inputs, *parts.outputs))
+        lines[-1] += f" = {name}_run({arguments});"
+        lines += [
+            "  if (error != 0) {",
+            f'    fprintf(stderr, "%s\\n", {name}_error(error));',
+            "    return 1;",
+            "  }",
+            "  int wrong = 0;",
+        ]
+        for y in parts.outputs:
+            count = y.nbytes // y.dtype.itemsize
+            if y.dtype.name in ("float32", "float64"):
+                lines.append(
+                    f'  wrong += compare_{"single" if y.dtype.itemsize == 4 else "double"}'
+                    f'("{y.name}", {y.name}, expected_{y.name}, {count});'
+                )
+            else:
+                lines.append(
+                    f'  wrong += compare_bytes("{y.name}", {y.name}, expected_{y.name}, '
+                    f"{y.nbytes}, {count});"
+                )
+        lines += ["  return wrong != 0;", "}"]
+        kinds = {y.dtype.name for y in parts.outputs}
+        text = "\n".join(lines) + "\n"
+        for kind, function in (("float32", "single"), ("float64", "double")):
+            if kind not in kinds:
+                text = _without(text, f"compare_{function}")
+        if kinds <= {"float32", "float64"}:
+            text = _without(text, "compare_bytes")
+        return text
+
+    def cmake(self) -> str:
+        name = self.name
+        sources = f"{name}.c" + ("" if self.has_file else f" {name}_weights.c")
+        argument = f" ${{CMAKE_CURRENT_SOURCE_DIR}}/{name}.weights" if self.has_file else ""
+        return _CMAKE.format(name=name, sources=sources, argument=argument)
+
+
+def _without(text: str, function: str) -> str:
+    return re.sub(rf"static int {function}\(.*?\n}}\n\n?", "", text, flags=re.DOTALL)
+
+
+def _span(x: Port) -> int:
+    """Elements of memory that a port covers, from its first one on."""
+    return x.nbytes // x.dtype.itemsize
+
+
+def _described(x: Port) -> str:
+    shape = f"{x.dtype.name}{list(x.shape)}"
+    return shape if tuple(x.stride) == _contiguous(x.shape) else f"{shape}, strides {list(x.stride)}"
+
+
+def _contiguous(shape: Sequence[int]) -> tuple[int, ...]:
+    from tinyt.compiler.passes.views import contiguous
+
+    return contiguous(tuple(shape))
+
+
+def _bytes(x: Tensor) -> bytes:
+    flat = x.detach().contiguous().view(-1)
+    return bytes(memoryview(flat.view(tinyt.uint8).numpy())) if x.numel() else b""
+
+
+def _rows(x: Tensor) -> Iterator[str]:
+    """The elements as lines of an initialiser."""
+    if x.numel() == 0:
+        yield "  0,"
+        return
+    flat = x.detach().contiguous().view(-1)
+    if x.dtype in (tinyt.bool, tinyt.float16, tinyt.bfloat16):
+        flat = flat.view({1: tinyt.uint8, 2: tinyt.int16}[x.dtype.itemsize])
+    values: list[Any] = flat.tolist()
+    per_line = 8
+    suffix = "f" if x.dtype is tinyt.float32 else ""
+    mask = 0xFFFF if x.dtype in (tinyt.float16, tinyt.bfloat16) else None
+    for i in range(0, len(values), per_line):
+        yield "  " + " ".join(f"{_literal(v, suffix, mask)}," for v in values[i : i + per_line])
+
+
+def _literal(value: Any, suffix: str, mask: int | None) -> str:
+    if isinstance(value, float):
+        if value != value:
+            return "NAN"
+        if value in (float("inf"), float("-inf")):
+            return "INFINITY" if value > 0 else "-INFINITY"
+        return value.hex() + suffix
+    if mask is not None:
+        value &= mask
+    return "(-0x7fffffffffffffff - 1)" if value == -(2**63) else str(value)
+
+
+_MAGIC = 0x3130575459544954  # "TITYTW01"
+_CANNOT_READ, _OTHER_FILE = 1001, 1002
+
+
+def _checksum(data: bytes | bytearray) -> int:
+    """FNV-1a over 64-bit words; ``data`` is a multiple of 8 bytes."""
+    found = 0xCBF29CE484222325
+    for (word,) in struct.iter_unpack("=Q", data):
+        found = (found ^ word) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
+    return found
+
+
+_LOADING = """\
+int {name}_load(const char* path) {{
+  FILE* file = fopen(path, "rb");
+  if (file == NULL) return {cannot};
+  uint64_t head[3];
+  size_t whole = fread(head, sizeof head, 1, file);
+  whole += fread(weights.bytes, sizeof weights.bytes, 1, file);
+  const int more = fgetc(file);
+  fclose(file);
+  if (whole != 2 || more != EOF || head[0] != {magic} || head[1] != sizeof weights.bytes)
+    return {other};
+  uint64_t sum = 0xcbf29ce484222325u;
+  for (size_t i = 0; i < sizeof weights.bytes; i += sizeof(uint64_t)) {{
+    uint64_t word;
+    memcpy(&word, weights.bytes + i, sizeof word);
+    sum = (sum ^ word) * 0x100000001b3u;
+  }}
+  return sum == head[2] ? 0 : {other};
+}}
+"""
+
+_COMPARE = """\
+static int compare_single(const char* name, const float* have, const float* want, long n) {
+  double largest = 0, scale = 0;
+  long other_bits = 0;
+  for (long i = 0; i < n; ++i) {
+    other_bits += memcmp(have + i, want + i, sizeof *have) != 0;
+    if (isnan(want[i]) && isnan(have[i])) continue;
+    if (have[i] == want[i]) continue;
+    const double difference = fabs((double)have[i] - (double)want[i]);
+    if (!(difference <= largest)) largest = difference;
+    if (fabs((double)want[i]) > scale) scale = fabs((double)want[i]);
+  }
+  printf("%s: %ld elements, %ld with other bits, largest difference %g\\n", name, n, other_bits,
+         largest);
+  return !(largest <= 1e-5 + 1e-4 * scale);
+}
+
+static int compare_double(const char* name, const double* have, const double* want, long n) {
+  double largest = 0, scale = 0;
+  long other_bits = 0;
+  for (long i = 0; i < n; ++i) {
+    other_bits += memcmp(have + i, want + i, sizeof *have) != 0;
+    if (isnan(want[i]) && isnan(have[i])) continue;
+    if (have[i] == want[i]) continue;
+    const double difference = fabs(have[i] - want[i]);
+    if (!(difference <= largest)) largest = difference;
+    if (fabs(want[i]) > scale) scale = fabs(want[i]);
+  }
+  printf("%s: %ld elements, %ld with other bits, largest difference %g\\n", name, n, other_bits,
+         largest);
+  return !(largest <= 1e-12 + 1e-12 * scale);
+}
+
+static int compare_bytes(const char* name, const void* have, const void* want, size_t nbytes,
+                         long n) {
+  const int differ = nbytes > 0 && memcmp(have, want, nbytes) != 0;
+  printf("%s: %ld elements, %s\\n", name, n, differ ? "other bits" : "the same bits");
+  return differ;
+}
+"""
+
+_CMAKE = """\
+cmake_minimum_required(VERSION 3.10)
+project({name} C)
+
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release)
+endif()
+
+# -ffp-contract=off and the like keep the bits; memory of the arena changes its type.
+add_library({name} STATIC {sources})
+set_target_properties({name} PROPERTIES C_STANDARD 99 C_EXTENSIONS OFF)
+target_include_directories({name} PUBLIC ${{CMAKE_CURRENT_SOURCE_DIR}})
+target_compile_options({name} PRIVATE -O3 -ffp-contract=off -fno-math-errno -fno-trapping-math
+                       -fno-strict-aliasing)
+target_link_libraries({name} PUBLIC m)
+
+option({name}_NATIVE "Use all instructions of this machine" ON)
+if({name}_NATIVE)
+  target_compile_options({name} PRIVATE -march=native)
+endif()
+
+enable_testing()
+add_executable({name}_test {name}_test.c)
+set_target_properties({name}_test PROPERTIES C_STANDARD 99 C_EXTENSIONS OFF)
+target_link_libraries({name}_test PRIVATE {name})
+add_test(NAME {name} COMMAND {name}_test{argument})
+"""

@@ -1,0 +1,164 @@
+"""The text of a C file: functions, each once, and the statements of the run that calls them."""
+
+from __future__ import annotations
+
+import re
+from importlib import resources
+from typing import TYPE_CHECKING, NamedTuple
+
+from tinyt import _core
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tinyt._tensor import dtype
+
+# Types of elements in memory, and the suffix of functions over them.
+C_TYPES = {
+    "bool": "uint8_t",
+    "uint8": "uint8_t",
+    "int8": "int8_t",
+    "int16": "int16_t",
+    "int32": "int32_t",
+    "int64": "int64_t",
+    "float16": "uint16_t",
+    "bfloat16": "uint16_t",
+    "float32": "float",
+    "float64": "double",
+}
+_SUFFIX = {
+    "uint8_t": "u8",
+    "int8_t": "i8",
+    "int16_t": "i16",
+    "int32_t": "i32",
+    "int64_t": "i64",
+    "uint16_t": "u16",
+    "uint32_t": "u32",
+    "uint64_t": "u64",
+    "float": "f32",
+    "double": "f64",
+}
+# The suffix of functions of the C library over a type.
+_LIBRARY = {"float": "f", "double": ""}
+_OF_SIZE = {1: "uint8_t", 2: "uint16_t", 4: "uint32_t", 8: "uint64_t"}
+
+
+class Memory(NamedTuple):
+    """Memory that is given an address when all steps are known: a piece of the arena, by number."""
+
+    piece: int
+    offset: int
+    type: str
+
+    def __str__(self) -> str:
+        return f"@{self.piece}+{self.offset}:{self.type}@"
+
+
+_MEMORY = re.compile(r"@(\d+)\+(\d+):(\w+)@")
+
+
+def c_type(t: dtype) -> str:
+    """What elements of a dtype are in C's memory; NotImplementedError for complex numbers."""
+    found = C_TYPES.get(t.name)
+    if found is None:
+        raise NotImplementedError(f"export_c: {t.name} has no form in C")
+    return found
+
+
+def bits_type(t: dtype) -> str:
+    """The unsigned type of a dtype's size, for what is moved and not computed with."""
+    c_type(t)
+    return _OF_SIZE[t.itemsize]
+
+
+class Source:
+    """Functions, each once, and statements."""
+
+    def __init__(self) -> None:
+        self._functions: dict[str, str] = {}  # by name: in the order in which they were first used
+        self._kernels: dict[str, str] = {}  # names by text
+        self.statements: list[str] = []
+
+    def use(self, template: str, function: str, **types: str) -> str:
+        """The name of a function of a template for the given types, which is now in the file.
+
+        Templates are C files beside this module with types by single capital letters, which names
+        of functions end with: ``tt_sum_T(const T* x, ...)``. A function that one calls stands in
+        front of it.
+        """
+        text = _template(template)
+        for letter, type_ in types.items():
+            text = re.sub(rf"(?<=_){letter}\b", _SUFFIX[type_], text)
+            text = re.sub(rf"\bLIBRARY_{letter}\((\w+)\)", rf"\1{_LIBRARY.get(type_, '')}", text)
+            text = re.sub(rf"\b{letter}\b", type_, text)
+            function = re.sub(rf"(?<=_){letter}\b", _SUFFIX[type_], function)
+        functions = _functions_of(text)
+        if function not in functions:
+            raise KeyError(f"{template}.c has no function {function}")
+        self._add(function, functions)
+        return function
+
+    def _add(self, name: str, functions: dict[str, str]) -> None:
+        if name in self._functions:
+            return
+        for called in re.findall(r"\btt_\w+", functions[name]):
+            if called != name and called in functions:
+                self._add(called, functions)
+        self._functions[name] = functions[name]
+
+    def kernel(self, kernel: _core.FusedKernel, inner: list[int]) -> str:
+        """The name of a fused kernel's function."""
+        called, text = kernel.source_parts(inner, "KERNEL", "c99")
+        for name, function in called:
+            self._functions.setdefault(name, function)
+        if text not in self._kernels:
+            name = self._kernels[text] = f"tt_kernel_{len(self._kernels)}"
+            self._functions[name] = text.replace("void KERNEL(", f"static void {name}(", 1)
+        return self._kernels[text]
+
+    def call(self, function: str, *arguments: object) -> None:
+        """Calls a function in the run."""
+        self.statements.append(f"{function}({', '.join(map(str, arguments))});")
+
+    def functions(self) -> str:
+        """All functions, with what they need in front of them."""
+        text = "\n".join(self._functions.values())
+        return _core.source_beginning(text, "c99") + "\n" + text
+
+    def placed(self, offsets: list[int], arena: str) -> list[str]:
+        """The statements, with addresses in the arena."""
+
+        def address(found: re.Match[str]) -> str:
+            at = offsets[int(found[1])] + int(found[2])
+            return f"({found[3]}*)({arena} + {at})"
+
+        return [_MEMORY.sub(address, statement) for statement in self.statements]
+
+
+def _functions_of(text: str) -> dict[str, str]:
+    """The functions of a template by their names, each with the comment in front of it."""
+    found: dict[str, str] = {}
+    lines: list[str] = []
+    for line in text.splitlines():
+        lines.append(line)
+        if line == "}":
+            block = "\n".join(lines).strip("\n") + "\n"
+            head = block[block.index("static") :]
+            name = re.search(r"\btt_\w+", head)
+            assert name is not None
+            found[name[0]] = block
+            lines = []
+    return found
+
+
+def _template(name: str) -> str:
+    return (resources.files(__package__) / "c" / f"{name}.c").read_text(encoding="utf-8")
+
+
+def sizes(values: Iterable[int]) -> str:
+    """An array of int64s as an argument.
+
+    >>> sizes([2, 3])
+    '(const int64_t[]){2, 3}'
+    """
+    return f"(const int64_t[]){{{', '.join(map(str, values)) or '0'}}}"
