@@ -86,26 +86,39 @@ class Source:
         of functions end with: ``tt_sum_T(const T* x, ...)``. A function that one calls stands in
         front of it.
         """
-        text = _template(template)
+        begin, functions = self._of(template, types)
         for letter, type_ in types.items():
-            text = re.sub(rf"(?<=_){letter}\b", _SUFFIX[type_], text)
-            text = re.sub(rf"\bLIBRARY_{letter}\((\w+)\)", rf"\1{_LIBRARY.get(type_, '')}", text)
-            text = re.sub(rf"\b{letter}\b", type_, text)
-            function = re.sub(rf"(?<=_){letter}\b", _SUFFIX[type_], function)
-        begin, functions = _functions_of(text)
+            function = _typed(function, letter, type_)
         if function not in functions:
             raise KeyError(f"{template}.c has no function {function}")
-        if begin:
-            self._functions.setdefault(begin, begin)
-        self._add(function, functions)
+        self._add(function, functions, begin)
         return function
 
-    def _add(self, name: str, functions: dict[str, str]) -> None:
+    def _of(
+        self, template: str, types: dict[str, str]
+    ) -> tuple[dict[str, str], dict[str, str]]:
+        """The functions of a template and of those that it names in its first line, and what stands
+        in front of each."""
+        text = _template(template)
+        for letter, type_ in types.items():
+            text = _typed(text, letter, type_)
+        front, functions = _functions_of(text)
+        begin = dict.fromkeys(functions, front)
+        others = re.match(r"// Calls functions of ([\w, ]+)\.", text)
+        for other in others[1].split(", ") if others else ():
+            more = self._of(other, types)
+            begin.update(more[0])
+            functions.update(more[1])
+        return begin, functions
+
+    def _add(self, name: str, functions: dict[str, str], begin: dict[str, str]) -> None:
         if name in self._functions:
             return
+        if begin[name]:
+            self._functions.setdefault(begin[name], begin[name])
         for called in re.findall(r"\btt_\w+", functions[name]):
             if called != name and called in functions:
-                self._add(called, functions)
+                self._add(called, functions, begin)
         self._functions[name] = functions[name]
 
     def kernel(self, kernel: _core.FusedKernel, inner: list[int]) -> str:
@@ -135,6 +148,13 @@ class Source:
             return f"({found[3]}*)({arena} + {at})"
 
         return [_MEMORY.sub(address, statement) for statement in self.statements]
+
+
+def _typed(text: str, letter: str, type_: str) -> str:
+    """A text with a type for a letter, and what names end with for it."""
+    text = re.sub(rf"(?<=_){letter}\b", _SUFFIX[type_], text)
+    text = re.sub(rf"\bLIBRARY_{letter}\((\w+)\)", rf"\1{_LIBRARY.get(type_, '')}", text)
+    return re.sub(rf"\b{letter}\b", type_, text)
 
 
 def _functions_of(text: str) -> tuple[str, dict[str, str]]:

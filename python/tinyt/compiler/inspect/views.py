@@ -107,7 +107,7 @@ class Views(CompiledBase):
         in C, or ``backward()`` of the result would be a program of its own: export a call under
         `no_grad`, or a whole training step. See docs/export.md.
         """
-        if args or kwargs:
+        if args or kwargs or not self.entries:
             entry, leaves = self._entry_for(args, kwargs)
         else:
             entry, leaves = self._last("export_c"), None

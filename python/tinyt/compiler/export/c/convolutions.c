@@ -1,3 +1,5 @@
+// Calls functions of products.
+
 // What a convolution goes over: channels of a group, and along three dimensions the source with its
 // border, the taps, the positions of the output, and the steps of both.
 #ifndef TT_GEOMETRY

@@ -46,8 +46,6 @@ def _write(call: Call, first: Value, second: Value, made: Value) -> None:
     plan = (*counts, f"&(const tt_geometry){{{channels}, {geometry}}}", sizes(size), sizes(border))
     bordered = call.scratch_bytes(channels * prod(outer) * item, t)
     reads, rows = channels * prod(taps), prod(positions)
-    call.out.use("products", "tt_tile_T", T=t)
-    call.out.use("products", "tt_product_T", T=t)
     if call.op == "conv":
         panel = call.scratch_bytes(reads * _ROW, t)
         call.run(

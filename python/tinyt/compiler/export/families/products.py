@@ -31,11 +31,13 @@ def _linear(call: Call) -> None:
 def _int_mm(call: Call) -> None:
     a, b = call.x
     sizes = call.y[0].shape[0], call.y[0].shape[1], a.shape[1]
-    call.run("products", "tt_int_mm", a, *a.stride, b, *b.stride, call.y[0], *sizes)
+    call.run("whole_products", "tt_int_mm", a, *a.stride, b, *b.stride, call.y[0], *sizes)
 
 
 def product(call: Call, a: Value, b: Value, d: Value | None, y: Value) -> None:
     """Writes y = a b + d, over batches that broadcast; d is null or broadcasts to y."""
+    if len(a.shape) == 1 or len(b.shape) == 1:
+        return _vector(call, a, b, d, y)
     if y.dtype.is_floating_point and y.dtype not in _FLOATS:
         wide = call.scratch(y.shape, tinyt.float32)
         terms = [x if x is None else call.dense(x, tinyt.float32) for x in (a, b, d)]
@@ -66,6 +68,24 @@ def product(call: Call, a: Value, b: Value, d: Value | None, y: Value) -> None:
     if outer == [1]:
         return _one(call, a, a.stride[-2:], b, d, add[-2:], y, (m, n, k))
     return _batch(call, a, b, d, add[-2:], y, outer, steps)
+
+
+def _vector(call: Call, a: Value, b: Value, d: Value | None, y: Value) -> None:
+    """The same where an operand has one dimension: a row on the left, a column on the right."""
+    shape, added = list(y.shape), () if d is None else broadcast(d, y.shape)
+    steps = list(added)
+    if len(a.shape) == 1:
+        a = Value((1, *a.shape), (0, *a.stride), a.dtype, a.at)
+        at = len(shape) - (len(b.shape) > 1)
+        shape.insert(at, 1)
+        steps.insert(at, 0)
+    if len(b.shape) == 1:
+        b = Value((*b.shape, 1), (*b.stride, 0), b.dtype, b.at)
+        shape.append(1)
+        steps.append(0)
+    if d is not None:
+        d = Value(shape, steps, d.dtype, d.at)
+    product(call, a, b, d, Value(shape, contiguous(tuple(shape)), y.dtype, y.at))
 
 
 def _arguments(
@@ -144,7 +164,7 @@ def _whole(call: Call, a: Value, b: Value, d: Value | None, y: Value) -> None:
     strides = [broadcast(x, (*batch, *x.shape[-2:]))[: len(batch)] for x in (a, b)]
     outer, (sa, sb, sy) = merged(batch, [*strides, contiguous(y.shape)[: len(batch)]])
     t, u = c_type(y.dtype), bits_type(y.dtype)
-    function = call.out.use("products", "tt_whole_product_T_U", T=t, U=u)
+    function = call.out.use("whole_products", "tt_whole_product_T_U", T=t, U=u)
     loops = "".join(f"for (int64_t i{i} = 0; i{i} < {c}; ++i{i}) " for i, c in enumerate(outer))
     x, z, to = (
         str(v) + "".join(f" + i{i} * {s}" for i, s in enumerate(step) if s)
