@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import tinyt
 from tinyt.compiler.export.source import c_type
+from tinyt.compiler.export.values import Value
 
 if TYPE_CHECKING:
     from tinyt.compiler.export.program import Exported, Port
@@ -326,13 +327,8 @@ def _span(x: Port) -> int:
 
 def _described(x: Port) -> str:
     shape = f"{x.dtype.name}{list(x.shape)}"
-    return shape if tuple(x.stride) == _contiguous(x.shape) else f"{shape}, strides {list(x.stride)}"
-
-
-def _contiguous(shape: Sequence[int]) -> tuple[int, ...]:
-    from tinyt.compiler.passes.views import contiguous
-
-    return contiguous(tuple(shape))
+    is_dense = Value(x.shape, x.stride, x.dtype, x.name).is_dense
+    return shape if is_dense else f"{shape}, strides {list(x.stride)}"
 
 
 def _bytes(x: Tensor) -> bytes:
