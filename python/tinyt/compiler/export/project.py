@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
+import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -234,8 +235,8 @@ class _Project:
         data = bytearray()
         for w, offset in zip(self.parts.weights, self._offsets()[0], strict=True):
             data += bytes(offset - len(data)) + _bytes(w.tensor)
-        data += bytes(self._offsets()[1] - len(data))
-        return struct.pack("=QQQ", _MAGIC, len(data), _checksum(data)) + data
+        data += bytes(max(1, self._offsets()[1]) - len(data))
+        return struct.pack("=QQQ", _MAGIC, len(data), zlib.crc32(data)) + data
 
     def _loading(self) -> Iterator[str]:
         yield from _LOADING.format(
@@ -368,15 +369,19 @@ _MAGIC = 0x3130575459544954  # "TITYTW01"
 _CANNOT_READ, _OTHER_FILE = 1001, 1002
 
 
-def _checksum(data: bytes | bytearray) -> int:
-    """FNV-1a over 64-bit words; ``data`` is a multiple of 8 bytes."""
-    found = 0xCBF29CE484222325
-    for (word,) in struct.iter_unpack("=Q", data):
-        found = (found ^ word) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
-    return found
-
-
 _LOADING = """\
+// CRC-32 as zlib has it.
+static uint32_t checksum(const unsigned char* data, size_t n) {{
+  uint32_t table[256], sum = 0xffffffffu;
+  for (uint32_t i = 0; i < 256; ++i) {{
+    table[i] = i;
+    for (int bit = 0; bit < 8; ++bit)
+      table[i] = table[i] >> 1 ^ ((table[i] & 1) != 0 ? 0xedb88320u : 0);
+  }}
+  for (size_t i = 0; i < n; ++i) sum = sum >> 8 ^ table[(sum ^ data[i]) & 0xff];
+  return ~sum;
+}}
+
 int {name}_load(const char* path) {{
   FILE* file = fopen(path, "rb");
   if (file == NULL) return {cannot};
@@ -387,13 +392,7 @@ int {name}_load(const char* path) {{
   fclose(file);
   if (whole != 2 || more != EOF || head[0] != {magic} || head[1] != sizeof weights.bytes)
     return {other};
-  uint64_t sum = 0xcbf29ce484222325u;
-  for (size_t i = 0; i < sizeof weights.bytes; i += sizeof(uint64_t)) {{
-    uint64_t word;
-    memcpy(&word, weights.bytes + i, sizeof word);
-    sum = (sum ^ word) * 0x100000001b3u;
-  }}
-  return sum == head[2] ? 0 : {other};
+  return checksum(weights.bytes, sizeof weights.bytes) == head[2] ? 0 : {other};
 }}
 """
 

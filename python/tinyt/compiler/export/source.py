@@ -96,26 +96,30 @@ class Source:
 
     def _of(
         self, template: str, types: dict[str, str]
-    ) -> tuple[dict[str, str], dict[str, str]]:
+    ) -> tuple[dict[str, list[str]], dict[str, str]]:
         """The functions of a template and of those that it names in its first line, and what stands
         in front of each."""
         text = _template(template)
         for letter, type_ in types.items():
             text = _typed(text, letter, type_)
         front, functions = _functions_of(text)
-        begin = dict.fromkeys(functions, front)
+        fronts = [front] if front else []
+        own = list(functions)
+        begin: dict[str, list[str]] = {}
         others = re.match(r"// Calls functions of ([\w, ]+)\.", text)
         for other in others[1].split(", ") if others else ():
             more = self._of(other, types)
             begin.update(more[0])
             functions.update(more[1])
+            fronts = [part for parts in more[0].values() for part in parts] + fronts
+        begin.update(dict.fromkeys(own, list(dict.fromkeys(fronts))))
         return begin, functions
 
-    def _add(self, name: str, functions: dict[str, str], begin: dict[str, str]) -> None:
+    def _add(self, name: str, functions: dict[str, str], begin: dict[str, list[str]]) -> None:
         if name in self._functions:
             return
-        if begin[name]:
-            self._functions.setdefault(begin[name], begin[name])
+        for part in begin[name]:
+            self._functions.setdefault(part, part)
         for called in re.findall(r"\btt_\w+", functions[name]):
             if called != name and called in functions:
                 self._add(called, functions, begin)
