@@ -39,11 +39,11 @@ def _gather(call: Call) -> None:
 
 @emits("linear_index")
 def _linear_index(call: Call) -> None:
-    y = call.y[0]
+    y, shape = call.y[0], tuple(call.attrs["shape"])
     for k, (x, size) in enumerate(zip(call.x, call.attrs["sizes"], strict=True)):
         if y.numel == 0:
             return
-        spread = x.view(y.shape, broadcast(x, y.shape))
+        spread = x.view(shape, broadcast(x, shape))
         index = call.dense(spread, tinyt.int64)
         call.check(
             "gather", "tt_linear_index", _RANGE, index, size, int(k == 0), y, y.numel,

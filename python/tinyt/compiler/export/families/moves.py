@@ -9,6 +9,7 @@ import tinyt
 from tinyt.compiler.export.calls import Call, emits
 from tinyt.compiler.export.source import bits_type
 from tinyt.compiler.export.values import Value
+from tinyt.compiler.passes.views import contiguous
 
 if TYPE_CHECKING:
     from tinyt._tensor import dtype
@@ -17,6 +18,13 @@ if TYPE_CHECKING:
 @emits("copy", "cast", "to_device")
 def _copy(call: Call) -> None:
     call.copy(call.x[0], call.y[0])
+
+
+@emits("reshape")
+def _reshape(call: Call) -> None:
+    """Of what is no view of the other shape."""
+    x, y = call.x[0], call.y[0]
+    call.copy(x, y.view(x.shape, contiguous(x.shape)))
 
 
 @emits("cat")
