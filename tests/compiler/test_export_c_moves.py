@@ -9,35 +9,10 @@ import pytest
 import tinyt
 import tinyt.nn.functional as F
 from c_library import compiles, has_fma
-from c_program import CProgram, run_both, same_bits
+from c_program import CProgram, same_bits
+from export_values import DTYPES, FLOATS, check, values
 
 pytestmark = [compiles, has_fma, pytest.mark.host]
-
-FLOATS = ["float32", "float64", "float16", "bfloat16"]
-DTYPES = [*FLOATS, "bool", "uint8", "int8", "int16", "int32", "int64"]
-
-
-def values(dtype: str, *shape: int) -> tinyt.Tensor:
-    """Random values, with ties, zeros of both signs, infinities and NaN where there are any."""
-    t = getattr(tinyt, dtype)
-    x = (tinyt.randn(shape) * 4).round()
-    if not t.is_floating_point:
-        return (x.abs() * 9 if dtype == "uint8" else x * 9).to(t)
-    u = tinyt.rand(shape)
-    x = x * tinyt.where(u < 0.3, -0.37, 1.0)
-    for k, special in enumerate((float("nan"), float("inf"), float("-inf"), -0.0)):
-        x = tinyt.where((u > 0.9 + 0.025 * k) & (u < 0.925 + 0.025 * k), special, x)
-    return x.to(t)
-
-
-def check(folder: Path, names: list[str], function, *args: tinyt.Tensor) -> None:
-    """The C has the program's bits, and these functions of templates in it."""
-    for k, (have, want) in enumerate(run_both(folder, function, *args)):
-        assert same_bits(have, want), (k, have, want)
-    text = (folder / "program.c").read_text(encoding="utf-8")
-    for name in names:
-        assert f"{name}_" in text, name
-
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_moves(tmp_path: Path, dtype: str) -> None:
