@@ -80,7 +80,7 @@ def _argument(port: Port, number: int, capture: Any, leaves: Sequence[Any] | Non
             "clears gradients first has none"
         )
     if leaves is not None:
-        return leaves[source].detach().clone()
+        return leaves[source].detach()  # a clone may lie in another way
     made = tinyt.empty_strided(port.shape, port.stride, dtype=port.dtype)
     if not port.dtype.is_floating_point:
         return made.zero_()

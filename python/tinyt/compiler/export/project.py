@@ -260,7 +260,7 @@ class _Project:
         for x, tensor in zip(parts.inputs, given, strict=True):
             const = "" if x.written else "const "
             lines.append(f"static {const}{c_type(x.dtype)} {x.name}[{max(1, _span(x))}] = {{")
-            lines += [*_rows(tensor), "};"]
+            lines += [*_rows(tensor.as_strided((_span(x),), (1,))), "};"]
         for y, tensor in zip(parts.outputs, expected, strict=True):
             type_ = c_type(y.dtype)
             lines.append(f"static const {type_} expected_{y.name}[{max(1, y.nbytes // y.dtype.itemsize)}] = {{")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from importlib import resources
+from textwrap import fill
 from typing import TYPE_CHECKING, NamedTuple
 
 from tinyt import _core
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from tinyt._tensor import dtype
 
@@ -77,6 +78,7 @@ class Source:
     def __init__(self) -> None:
         self._functions: dict[str, str] = {}  # by name: in the order in which they were first used
         self._kernels: dict[str, str] = {}  # names by text
+        self._tables: dict[str, str] = {}  # the same
         self.statements: list[str] = []
 
     def use(self, template: str, function: str, **types: str) -> str:
@@ -135,6 +137,26 @@ class Source:
             self._functions[name] = text.replace("void KERNEL(", f"static void {name}(", 1)
         return self._kernels[text]
 
+    def table(self, values: Sequence[int]) -> str:
+        """An array of int64s as an argument; a long one is a constant of the file."""
+        if len(values) <= 8:
+            return sizes(values)
+        lines = fill(", ".join(map(str, values)), 96, initial_indent="  ", subsequent_indent="  ")
+        if lines not in self._tables:
+            name = self._tables[lines] = f"tt_table_{len(self._tables)}"
+            self._functions[name] = f"static const int64_t {name}[] = {{\n{lines}}};\n"
+        return self._tables[lines]
+
+    def scalar(self, op: str, dtype: dtype) -> str:
+        """The name of a scalar op's function in a dtype, which is now in the file."""
+        name = f"tt_{op}_{dtype.name}"
+        if name not in self._functions:
+            text = _core.scalar_source([(name, op, dtype)], "c99")
+            head = re.search(rf"static inline \w+ {name}\(", text)
+            assert head is not None
+            self._functions[name] = text[head.start() :]
+        return name
+
     def call(self, function: str, *arguments: object) -> None:
         """Calls a function in the run."""
         self.statements.append(f"{function}({', '.join(map(str, arguments))});")
@@ -156,8 +178,8 @@ class Source:
 
 def _typed(text: str, letter: str, type_: str) -> str:
     """A text with a type for a letter, and what names end with for it."""
-    text = re.sub(rf"(?<=_){letter}\b", _SUFFIX[type_], text)
     text = re.sub(rf"\bLIBRARY_{letter}\((\w+)\)", rf"\1{_LIBRARY.get(type_, '')}", text)
+    text = re.sub(rf"(?<=_){letter}(?![A-Za-z0-9])", _SUFFIX[type_], text)
     return re.sub(rf"\b{letter}\b", type_, text)
 
 
