@@ -83,15 +83,17 @@ class Source:
         """The name of a function of a template for the given types, which is now in the file.
 
         Templates are C files beside this module with types by single capital letters, which names
-        of functions end with: ``tt_sum_T(const T* x, ...)``. A function that one calls stands in
-        front of it.
+        of functions end with: ``tt_sum_T(const T* x, ...)``. A letter may stand for any other word
+        of C, too: the name of a function, a constant. A function that one calls stands in front
+        of it.
         """
         text = _template(template)
         for letter, type_ in types.items():
-            text = re.sub(rf"(?<=_){letter}\b", _SUFFIX[type_], text)
+            suffix = rf"(?<=_){letter}(?![A-Za-z0-9])"
             text = re.sub(rf"\bLIBRARY_{letter}\((\w+)\)", rf"\1{_LIBRARY.get(type_, '')}", text)
+            text = re.sub(suffix, _SUFFIX.get(type_, type_), text)
             text = re.sub(rf"\b{letter}\b", type_, text)
-            function = re.sub(rf"(?<=_){letter}\b", _SUFFIX[type_], function)
+            function = re.sub(suffix, _SUFFIX.get(type_, type_), function)
         begin, functions = _functions_of(text)
         if function not in functions:
             raise KeyError(f"{template}.c has no function {function}")
@@ -117,6 +119,16 @@ class Source:
             name = self._kernels[text] = f"tt_kernel_{len(self._kernels)}"
             self._functions[name] = text.replace("void KERNEL(", f"static void {name}(", 1)
         return self._kernels[text]
+
+    def scalar(self, op: str, dtype: dtype) -> str:
+        """The name of a scalar op's function in a dtype, which is now in the file."""
+        name = f"tt_{op}_{dtype.name}"
+        if name not in self._functions:
+            text = _core.scalar_source([(name, op, dtype)], "c99")
+            head = re.search(rf"static inline \w+ {name}\(", text)
+            assert head is not None
+            self._functions[name] = text[head.start() :]
+        return name
 
     def call(self, function: str, *arguments: object) -> None:
         """Calls a function in the run."""
