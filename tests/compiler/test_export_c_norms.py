@@ -119,3 +119,89 @@ def test_layer_norm_backward(tmp_path: Path, dtype: str, center: bool) -> None:
         return [y for y in found if y.numel()]
 
     check(tmp_path, function, *given, uses="tt_layer_norm_backward_f")
+
+
+CHANNELS = [(4, 3), (300, 5), (2, 3, 16), (5, 4, 3, 3), (3, 6, 20, 20), (1, 2, 5000), (7, 300, 2),
+            (3, 4, 1), (6, 40)]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_batch_norm(tmp_path: Path, dtype: str) -> None:
+    args = []
+    for i, s in enumerate(CHANNELS):
+        parts = [values((s[1],), dtype, 10 * i + k) for k in range(3)]
+        args += [values(s, dtype, i), *parts, parts[0].abs()]
+    none = tinyt.zeros(())
+
+    def function(*args: tinyt.Tensor) -> list[tinyt.Tensor]:
+        found = []
+        for i in range(len(CHANNELS)):
+            x, w, b, mean, var = args[5 * i : 5 * i + 5]
+            found += prim.batch_norm(x, w, b, none, none, 1e-5)
+            found += prim.batch_norm(x, none, none, mean, var, 1e-3)
+            found += prim.batch_norm(x, w, none, mean, var, 1e-3)
+        return found
+
+    check(tmp_path, function, *args, uses="tt_scale_channels_f")
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_batch_norm_backward(tmp_path: Path, dtype: str) -> None:
+    none, args = tinyt.zeros(()), []
+    for i, s in enumerate(CHANNELS):
+        x = values(s, dtype, i)
+        _, mean, scale, _ = prim.batch_norm(x, none, none, none, none, 1e-5)
+        args += [values(s, dtype, 70 + i), x, mean, scale, values((s[1],), dtype, 30 + i)]
+
+    def function(*args: tinyt.Tensor) -> list[tinyt.Tensor]:
+        found = []
+        for i in range(len(CHANNELS)):
+            g, x, mean, scale, w = args[5 * i : 5 * i + 5]
+            found += prim.batch_norm_backward(g, x, mean, scale, w, True, True)
+            found += prim.batch_norm_backward(g, x, mean, scale, none, True, True)
+            found += prim.batch_norm_backward(g, x, mean, scale, w, False, True)
+            found += prim.batch_norm_backward(g, x, mean, scale, none, False, False)[1:]
+        return found
+
+    check(tmp_path, function, *args, uses="tt_channels_input_f")
+
+
+GROUPS = [((4, 6), 2), ((3, 6, 16), 3), ((2, 8, 3, 3), 2), ((3, 6, 20, 20), 2), ((2, 4, 5000), 1),
+          ((7, 30, 2), 30)]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_group_norm(tmp_path: Path, dtype: str) -> None:
+    none, args = tinyt.zeros(()), []
+    for i, (s, _) in enumerate(GROUPS):
+        args += [values(s, dtype, i), *(values((s[1],), dtype, 10 * i + k) for k in range(2))]
+
+    def function(*args: tinyt.Tensor) -> list[tinyt.Tensor]:
+        found = []
+        for i, (_, groups) in enumerate(GROUPS):
+            x, w, b = args[3 * i : 3 * i + 3]
+            found += prim.group_norm(x, w, b, groups, 1e-5)
+            found += prim.group_norm(x, none, none, groups, 1e-5)
+        return found
+
+    check(tmp_path, function, *args, uses="tt_rows_stats_f")
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_group_norm_backward(tmp_path: Path, dtype: str) -> None:
+    none, args = tinyt.zeros(()), []
+    for i, (s, groups) in enumerate(GROUPS):
+        x = values(s, dtype, i)
+        _, mean, scale = prim.group_norm(x, none, none, groups, 1e-5)
+        args += [values(s, dtype, 70 + i), x, mean, scale, values((s[1],), dtype, 30 + i)]
+
+    def function(*args: tinyt.Tensor) -> list[tinyt.Tensor]:
+        found = []
+        for i, (_, groups) in enumerate(GROUPS):
+            g, x, mean, scale, w = args[5 * i : 5 * i + 5]
+            found += prim.group_norm_backward(g, x, mean, scale, w, groups, True)
+            found += prim.group_norm_backward(g, x, mean, scale, none, groups, True)
+            found += prim.group_norm_backward(g, x, mean, scale, w, groups, False)[1:]
+        return found
+
+    check(tmp_path, function, *args, uses="tt_group_sums_few_f")

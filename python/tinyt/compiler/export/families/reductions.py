@@ -56,11 +56,11 @@ def reduce_columns(
     t = tinyt.float32 if y.dtype.itemsize == 2 and y.dtype.is_floating_point else y.dtype
     if x.dtype.is_floating_point and x.dtype is not t:
         x = call.dense(x, t)
+    rows, columns = prod(shape[1]), prod(shape[2])
     steps = _steps(x, shape)
     if steps is None:
-        x, steps = call.dense(x), [prod(shape[1] + shape[2]), prod(shape[2]), 1]
+        x, steps = call.dense(x), [rows * columns, columns, 1]
     found = y if y.dtype is t else call.scratch(y.shape, t)
-    rows, columns = prod(shape[1]), prod(shape[2])
     block = _ROWS.get(op, 128)
     type_ = _value_type(op, t)
     levels = 1 + max(1, -(-rows // block)).bit_length()
