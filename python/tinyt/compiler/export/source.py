@@ -170,7 +170,10 @@ def _functions_of(text: str) -> tuple[str, dict[str, str]]:
 
 
 def _template(name: str) -> str:
-    return (resources.files(__package__) / "c" / f"{name}.c").read_text(encoding="utf-8")
+    """The text of a template, behind that of the one that its first line says it calls."""
+    text = (resources.files(__package__) / "c" / f"{name}.c").read_text(encoding="utf-8")
+    called = re.match(r"// Calls functions of (\w+)\.c\.\n\n", text)
+    return text if called is None else f"{_template(called[1])}\n{text[called.end() :]}"
 
 
 def sizes(values: Iterable[int]) -> str:

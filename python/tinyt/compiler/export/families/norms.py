@@ -62,11 +62,11 @@ def _softmax(call: Call) -> None:
     to = results.add(lines(y, dim), t)
     n = y.shape[dim] if y.shape else 1
     function = f"tt_{call.op}_T"
-    call.run("rows", function, *operands, to, y.numel // n, n, **functions_of(call, t))
+    call.run("softmax", function, *operands, to, y.numel // n, n, **functions_of(call, t))
     results.finish()
 
 
-def _given(call: Call, x: Value, t: tinyt.dtype) -> Value | str:
+def given(call: Call, x: Value, t: tinyt.dtype) -> Value | str:
     """A weight or bias, dense; one of no dimensions is none."""
     return call.dense(x, t) if x.shape else "NULL"
 
@@ -79,7 +79,7 @@ def _layer_norm(call: Call) -> None:
     rows, n = prod(x.shape[:lead]), prod(x.shape[lead:])
     if rows == 0:
         return
-    w, b = (_given(call, part, t) for part in call.x[1:])
+    w, b = (given(call, part, t) for part in call.x[1:])
     to = [results.add(v, t) for v in call.y]
     center, eps = int(call.attrs["center"]), float(call.attrs["eps"]).hex()
     call.run(
@@ -96,7 +96,7 @@ def _layer_norm_backward(call: Call) -> None:
     lead = len(x.shape) - call.attrs["dims"]
     rows, n = prod(x.shape[:lead]), prod(x.shape[lead:])
     operands = [call.dense(v, t) for v in call.x[:4]]
-    weight = _given(call, call.x[4], t)
+    weight = given(call, call.x[4], t)
     dx = results.add(call.y[0], t) if wanted else "NULL"
     block = max(32, min(65536 // max(n, 1), 128))
     blocks = max(1, -(-rows // block))
@@ -134,7 +134,7 @@ def _batch_norm(call: Call) -> None:
     if channels == 0:
         return
     x = call.dense(x, t)
-    w, b = (_given(call, part, t) for part in call.x[1:3])
+    w, b = (given(call, part, t) for part in call.x[1:3])
     y, mean, scale, var = (results.add(v, t) for v in call.y)
     if call.x[3].shape:
         call.copy(call.x[3], mean)
@@ -142,7 +142,7 @@ def _batch_norm(call: Call) -> None:
     elif _by_columns(n):
         _moments_of_columns(call, x, mean, var)
     else:
-        call.run("rows", "tt_batch_moments_T", x, mean, var, outer, channels, n, T=c_type(t))
+        call.run("channels", "tt_batch_moments_T", x, mean, var, outer, channels, n, T=c_type(t))
     eps = float(call.attrs["eps"]).hex()
     call.run("channels", "tt_scales_T", var, scale, channels, eps, T=c_type(t))
     call.run(
@@ -182,7 +182,7 @@ def _batch_norm_backward(call: Call) -> None:
     if channels == 0:
         return
     g, x, mean, scale = (call.dense(v, t) for v in call.x[:4])
-    w = _given(call, call.x[4], t)
+    w = given(call, call.x[4], t)
     dot, total = (results.add(v, t) for v in call.y[1:])
     type_ = c_type(t)
     if _by_columns(n):
@@ -191,7 +191,7 @@ def _batch_norm_backward(call: Call) -> None:
         _sum_columns(call, dots, dot)
         _sum_columns(call, g, total)
     else:
-        call.run("rows", "tt_batch_sums_T", g, x, mean, scale, dot, total, *sizes, T=type_)
+        call.run("channels", "tt_batch_sums_T", g, x, mean, scale, dot, total, *sizes, T=type_)
     if call.attrs["dx"]:
         dx = results.add(call.y[0], t)
         if call.attrs["training"]:
@@ -214,10 +214,10 @@ def _group_norm(call: Call) -> None:
     if rows == 0:
         return
     x = call.dense(x, t)
-    w, b = (_given(call, part, t) for part in call.x[1:])
+    w, b = (given(call, part, t) for part in call.x[1:])
     y, mean, scale = (results.add(v, t) for v in call.y)
     eps, type_ = float(call.attrs["eps"]).hex(), c_type(t)
-    call.run("rows", "tt_rows_stats_T", x, mean, scale, rows, members * n, eps, T=type_)
+    call.run("channels", "tt_rows_stats_T", x, mean, scale, rows, members * n, eps, T=type_)
     call.run(
         "channels", "tt_scale_channels_T", x, mean, scale, w, b, y, outer, channels, n, members,
         groups, T=type_,
@@ -232,7 +232,7 @@ def _group_norm_backward(call: Call) -> None:
     outer, channels, n = x.shape[0], x.shape[1], prod(x.shape[2:])
     rows, members = outer * groups, channels // max(groups, 1)
     g, x, mean, scale = (call.dense(v, t) for v in call.x[:4])
-    w = _given(call, call.x[4], t)
+    w = given(call, call.x[4], t)
     dot, total = (results.add(v, t) for v in call.y[1:])
     sums = call.scratch((outer, channels, 2), t)
     shift, slope = (call.scratch((max(rows, 1),), t) for _ in range(2))
@@ -241,7 +241,7 @@ def _group_norm_backward(call: Call) -> None:
     if few and isinstance(w, Value):
         weight = call.dense(Value((channels, n), (1, 0), t, w.at))
     call.run(
-        "rows", "tt_group_sums_few_T" if few else "tt_group_sums_T", g, x, mean, scale, weight,
+        "channels", "tt_group_sums_few_T" if few else "tt_group_sums_T", g, x, mean, scale, weight,
         sums, shift, slope, rows, groups, members, n, T=type_,
     )  # fmt: skip
     if call.attrs["dx"]:
