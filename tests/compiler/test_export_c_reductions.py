@@ -134,3 +134,63 @@ def test_made_of_others(tmp_path: Path, dtype: str) -> None:
         ]
 
     check(tmp_path, function, x)
+
+
+MOMENTS = [
+    ((3, 700), (1,)), ((300, 5), (0,)), ((700, 130), (0,)), ((2, 9000), (1,)), ((9000,), (0,)),
+    ((3, 4, 50, 6), (0, 2)), ((3, 4, 50), (0, 2)), ((7, 1), (1,)), ((1, 7), (0,)), ((3, 0, 2), (1,)),
+    ((2, 33_000), (0, 1)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_moments(tmp_path: Path, dtype: str) -> None:
+    args = [values(s, dtype, i) + 2 for i, (s, _) in enumerate(MOMENTS)]
+
+    def function(*args: tinyt.Tensor) -> list[tinyt.Tensor]:
+        found = []
+        for x, (_, dims) in zip(args, MOMENTS, strict=True):
+            found += [prim.var(x, dims, False, 1.0, False), prim.var(x, dims, True, 0.0, True)]
+            found.append(prim.logsumexp(x, dims, False))
+        return found
+
+    check(tmp_path, function, *args, uses="tt_columns_spread_f")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_moments_of_odd_numbers(tmp_path: Path, dtype: str) -> None:
+    x = values((260, 24), dtype)
+    x[:, 1] = 7.0
+    x[:, 2] *= 1e30
+    x[:, 3] *= 1e-30
+    x[100, 4] = float("nan")
+    x[101, 5] = float("inf")
+    x[102, 6] = -float("inf")
+    x[:, 7] = -float("inf")
+    x[:, 8] = float("inf")
+    x[:, 9] += 1e6
+    x[:130, 10] = -float("inf")
+    x[7, 11], x[200, 11] = float("inf"), float("nan")
+    rows = x.t().contiguous()
+
+    def function(x: tinyt.Tensor, y: tinyt.Tensor) -> list[tinyt.Tensor]:
+        return [
+            found
+            for z, dims in ((x, (0,)), (y, (1,)), (x[:, :3], (0, 1)))
+            for found in (
+                prim.var(z, dims, False, 1.0, True),
+                prim.var(z, dims, False, 1.0, False),
+                prim.logsumexp(z, dims, False),
+            )
+        ]
+
+    check(tmp_path, function, x, rows, uses="tt_rows_exps_f")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_sums_of_squares(tmp_path: Path, dtype: str) -> None:
+    args = [values(s, dtype) for s in ((3, 700), (30, 500), (), (0,), (1,))]
+    check(
+        tmp_path, lambda *args: prim.sum_squares([*args, args[0].t()]), *args,
+        uses="tt_sum_of_squares_f",
+    )  # fmt: skip

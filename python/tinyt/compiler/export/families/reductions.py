@@ -51,15 +51,8 @@ def reduce_columns(
     call: Call, op: str, x: Value, y: Value, groups: tuple[list[int], list[int], list[int]]
 ) -> None:
     """Reduces the second one of three groups of dimensions, with several results side by side."""
-    shape = [[x.shape[d] for d in group] for group in groups]
-    x = permuted(x, [d for group in groups for d in group])
     t = tinyt.float32 if y.dtype.itemsize == 2 and y.dtype.is_floating_point else y.dtype
-    if x.dtype.is_floating_point and x.dtype is not t:
-        x = call.dense(x, t)
-    rows, columns = prod(shape[1]), prod(shape[2])
-    steps = _steps(x, shape)
-    if steps is None:
-        x, steps = call.dense(x), [rows * columns, columns, 1]
+    x, outer, outer_step, rows, step, columns = _columns(call, x, t, groups)
     found = y if y.dtype is t else call.scratch(y.shape, t)
     block = _ROWS.get(op, 128)
     type_ = _value_type(op, t)
@@ -67,12 +60,28 @@ def reduce_columns(
     work = call.scratch_bytes(levels * _WIDTH * t.itemsize, type_)
     join = op if t.is_floating_point else _OF_INTEGERS.get(op, op)
     call.run(
-        "columns", "tt_columns_K_S_T", x, prod(shape[0]), steps[0], rows, steps[1], columns,
+        "columns", "tt_columns_K_S_T", x, outer, outer_step, rows, step, columns,
         pointer(found.at, type_), work, K=join, S=c_type(x.dtype), T=type_,
         W=str(_WIDTH), B=str(block), Z=_start(op, t),
     )  # fmt: skip
     if found is not y:
         call.cast(found, y)
+
+
+def _columns(
+    call: Call, x: Value, t: dtype, groups: tuple[list[int], list[int], list[int]]
+) -> tuple[Value, int, int, int, int, int]:
+    """A value as columns: how often, from one time to the next, rows, from one row to the next,
+    columns. Floats are converted."""
+    shape = [[x.shape[d] for d in group] for group in groups]
+    x = permuted(x, [d for group in groups for d in group])
+    if x.dtype.is_floating_point and x.dtype is not t:
+        x = call.dense(x, t)
+    outer, rows, columns = map(prod, shape)
+    steps = _steps(x, shape)
+    if steps is None:
+        x, steps = call.dense(x), [rows * columns, columns, 1]
+    return x, outer, steps[0], rows, steps[1], columns
 
 
 def _steps(x: Value, shape: list[list[int]]) -> list[int] | None:
@@ -105,3 +114,45 @@ def _start(op: str, t: dtype) -> str:
     if op == "amin":
         return f"{name}_MAX"
     return "0" if name.startswith("U") else f"{name}_MIN"
+
+
+@emits("var", "logsumexp")
+def _moments(call: Call) -> None:
+    x, y = call.x[0], call.y[0]
+    if y.numel == 0:
+        return
+    kind = "spread" if call.op == "var" else "exps"
+    t = tinyt.float64 if x.dtype is tinyt.float64 else tinyt.float32
+    words = {"T": c_type(t), "K": kind, "E": call.out.scalar("exp", t)}
+    call.out.scalar("exp", tinyt.float64)
+    call.out.scalar("log", tinyt.float64)
+    first = call.scratch(y.shape, tinyt.float64)
+    second = y if y.dtype is tinyt.float64 else call.scratch(y.shape, tinyt.float64)
+    groups = outer, reduced, inner = _groups(x.shape, call.attrs["dims"])
+    n = prod(x.shape[d] for d in reduced)
+    if n == 0:
+        start = "0" if kind == "spread" else "-INFINITY"
+        call.run("moments", "tt_no_parts", first, second, y.numel, start, **words)
+    elif prod(x.shape[d] for d in inner) > 1:
+        x, *sizes = _columns(call, x, t, groups)
+        work = call.scratch((128 * (-(-n // 128)).bit_length(),), tinyt.float64)
+        call.run("moments", "tt_columns_K_T", x, first, second, *sizes, work, **words)
+    else:
+        x = call.dense(permuted(x, [*outer, *inner, *reduced]), t)
+        call.run("moments", "tt_rows_K_T", x, first, second, y.numel, n, **words)
+    if kind == "spread":
+        divisor = float(max(n - call.attrs["correction"], 0.0)).hex()
+        flags = int(call.attrs["root"]), int(y.dtype is tinyt.float32)
+        call.run("moments", "tt_variances", second, y.numel, divisor, *flags, **words)
+    else:
+        call.run("moments", "tt_log_sums", first, second, y.numel, **words)
+    if second is not y:
+        call.cast(second, y)
+
+
+@emits("sum_squares")
+def _sum_squares(call: Call) -> None:
+    y = call.y[0]
+    for i, x in enumerate(call.x):
+        x, words = call.dense(x, y.dtype), {"T": c_type(y.dtype)}
+        call.run("moments", "tt_sum_of_squares_T", x, x.numel, f"{y} + {i}", **words)
