@@ -85,8 +85,9 @@ class Source:
         """The name of a function of a template for the given types, which is now in the file.
 
         Templates are C files beside this module with types by single capital letters, which names
-        of functions end with: ``tt_sum_T(const T* x, ...)``. A function that one calls stands in
-        front of it.
+        of functions end with: ``tt_sum_T(const T* x, ...)``. A letter may stand for any other word
+        of C, too: the name of a function, a constant. A function that one calls stands in front
+        of it.
         """
         begin, functions = self._of(template, types)
         for letter, type_ in types.items():
@@ -179,7 +180,7 @@ class Source:
 def _typed(text: str, letter: str, type_: str) -> str:
     """A text with a type for a letter, and what names end with for it."""
     text = re.sub(rf"\bLIBRARY_{letter}\((\w+)\)", rf"\1{_LIBRARY.get(type_, '')}", text)
-    text = re.sub(rf"(?<=_){letter}(?![A-Za-z0-9])", _SUFFIX[type_], text)
+    text = re.sub(rf"(?<=_){letter}(?![A-Za-z0-9])", _SUFFIX.get(type_, type_), text)
     return re.sub(rf"\b{letter}\b", type_, text)
 
 
@@ -204,7 +205,10 @@ def _functions_of(text: str) -> tuple[str, dict[str, str]]:
 
 
 def _template(name: str) -> str:
-    return (resources.files(__package__) / "c" / f"{name}.c").read_text(encoding="utf-8")
+    """The text of a template, behind that of the one that its first line says it calls."""
+    text = (resources.files(__package__) / "c" / f"{name}.c").read_text(encoding="utf-8")
+    called = re.match(r"// Calls functions of (\w+)\.c\.\n\n", text)
+    return text if called is None else f"{_template(called[1])}\n{text[called.end() :]}"
 
 
 def sizes(values: Iterable[int]) -> str:
