@@ -38,13 +38,14 @@ def export_entry(
     if re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) is None or keyword.iskeyword(name):
         raise ValueError(f"export_c: name must be a name in C, got {name!r}")
     capture = entry.capture
-    if capture.backward is not None:
+    if capture.backward is not None and capture.backward.roots:
         raise NotImplementedError(
             "export_c: the result requires grad, and backward() would be another program; export "
             "a call under no_grad, or a whole training step"
         )
-    program, wanted = _program_of(capture)
-    parts = export_program(program, wanted)
+    graph, wanted = _graph_of(capture)
+    program = _core.Program(graph, 1 if graph.split_point()[0] >= 0 else 0)
+    parts = export_program(program, wanted, graph)
     given = [_argument(x, i, capture, leaves) for i, x in enumerate(parts.inputs)]
     numbers = entry.given([] if leaves is None else leaves)
     expected = _run(program, parts, given, numbers, wanted)
@@ -53,8 +54,8 @@ def export_entry(
     return write_project(Path(directory), name, parts, title, weights, given, expected)
 
 
-def _program_of(capture: Any) -> tuple[_core.Program, list[int]]:
-    """The program, with what has no form in C decomposed, and which of its results the function
+def _graph_of(capture: Any) -> tuple[_core.Graph, list[int]]:
+    """What is planned, with what has no form in C decomposed, and which of its results the function
     returns."""
     graph = simplify(capture.graph)
     taken = decompose.only(graph, EMITTERS)
@@ -68,7 +69,7 @@ def _program_of(capture: Any) -> tuple[_core.Program, list[int]]:
                 "is; return a clone"
             )
         wanted.append(what)
-    return _core.Program(graph.to_core()), wanted
+    return graph.to_core(), wanted
 
 
 def _argument(port: Port, number: int, capture: Any, leaves: Sequence[Any] | None) -> Tensor:
