@@ -66,7 +66,11 @@ class _Project:
             f"{'' if x.written else 'const '}{c_type(x.dtype)}* {x.name}" for x in self.parts.inputs
         ]
         arguments += [f"{c_type(y.dtype)}* {y.name}" for y in self.parts.outputs]
-        return f"int {self.name}_run({', '.join(arguments) or 'void'})"
+        begin = f"int {self.name}_run("
+        one_line = f"{begin}{', '.join(arguments) or 'void'})"
+        if len(one_line) <= 98:
+            return one_line
+        return begin + f",\n{' ' * len(begin)}".join(arguments) + ")"
 
     def header(self) -> str:
         name, upper, parts = self.name, self.upper, self.parts
@@ -134,11 +138,19 @@ class _Project:
             *self._errors(),
             *self._generators(),
             f"{self._signature()} {{",
+            *self._unused(),
             *(f"  {statement}" for statement in parts.statements),
             "  return 0;",
             "}",
         ]
         return "\n".join(lines) + "\n"
+
+    def _unused(self) -> Iterator[str]:
+        """Says so of arguments that nothing reads, as those of no elements."""
+        text = "\n".join(self.parts.statements)
+        for x in (*self.parts.inputs, *self.parts.outputs):
+            if re.search(rf"\b{x.name}\b", text) is None:
+                yield f"  (void){x.name};"
 
     def _memory(self) -> Iterator[str]:
         parts = self.parts

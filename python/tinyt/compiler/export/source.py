@@ -94,9 +94,11 @@ class Source:
             text = re.sub(rf"\bLIBRARY_{letter}\((\w+)\)", rf"\1{_LIBRARY.get(type_, '')}", text)
             text = re.sub(rf"\b{letter}\b", type_, text)
             function = re.sub(rf"(?<=_){letter}\b", _SUFFIX[type_], function)
-        functions = _functions_of(text)
+        begin, functions = _functions_of(text)
         if function not in functions:
             raise KeyError(f"{template}.c has no function {function}")
+        if begin:
+            self._functions.setdefault(begin, begin)
         self._add(function, functions)
         return function
 
@@ -137,20 +139,24 @@ class Source:
         return [_MEMORY.sub(address, statement) for statement in self.statements]
 
 
-def _functions_of(text: str) -> dict[str, str]:
-    """The functions of a template by their names, each with the comment in front of it."""
+def _functions_of(text: str) -> tuple[str, dict[str, str]]:
+    """What stands at the beginning of a template, which ends with a blank line, and its functions
+    by their names, each with the comment in front of it."""
+    begin = ""
     found: dict[str, str] = {}
     lines: list[str] = []
     for line in text.splitlines():
         lines.append(line)
-        if line == "}":
-            block = "\n".join(lines).strip("\n") + "\n"
-            head = block[block.index("static") :]
-            name = re.search(r"\btt_\w+", head)
-            assert name is not None
-            found[name[0]] = block
-            lines = []
-    return found
+        if line != "}":
+            continue
+        block = "\n".join(lines).strip("\n") + "\n"
+        lines = []
+        head = re.search(r"^(?:TT_\w+ )?static [^(]*\b(tt_\w+)\(", block, re.MULTILINE)
+        assert head is not None, block
+        if not found and (blank := block.rfind("\n\n", 0, head.start())) >= 0:
+            begin, block = block[: blank + 1], block[blank + 2 :]
+        found[head[1]] = block
+    return begin, found
 
 
 def _template(name: str) -> str:
