@@ -48,10 +48,10 @@ def export_entry(
     parts = export_program(program, wanted, graph)
     given = [_argument(x, i, capture, leaves) for i, x in enumerate(parts.inputs)]
     numbers = entry.given([] if leaves is None else leaves)
-    expected = _run(program, parts, given, numbers, wanted)
+    expected, after = _run(program, parts, given, numbers, wanted)
     level = _core.build_info()["isa"]
     title = f"{function} by tinyt {tinyt.__version__}, planned at level {level}."
-    return write_project(Path(directory), name, parts, title, weights, given, expected)
+    return write_project(Path(directory), name, parts, title, weights, given, expected, after)
 
 
 def _graph_of(capture: Any) -> tuple[_core.Graph, list[int]]:
@@ -95,19 +95,20 @@ def _run(
     given: Sequence[Tensor],
     numbers: Sequence[float],
     wanted: Sequence[int],
-) -> list[Tensor]:
-    """The results of a run, which leaves what it writes as it was."""
+) -> tuple[list[Tensor], list[Tensor]]:
+    """The results of a run, and what it writes of the weights, which are as they were then."""
     before = [(w.tensor, w.tensor.clone()) for w in parts.weights if w.written]
     draws = [(0, 0)] * parts.generators
     arguments = [x.clone() if p.written else x for x, p in zip(given, parts.inputs, strict=True)]
     try:
         results = program.run(arguments, numbers, draws)
+        after = [tensor.clone() for tensor, _ in before]
     finally:
         for tensor, was in before:
             tensor.copy_(was)
     if results is None:
         raise _core.CaptureError("export_c: a number that was captured is another now")
-    return [results[i].contiguous().clone() for i in wanted]
+    return [results[i].detach().contiguous().clone() for i in wanted], after
 
 
 def _identifier(function: str) -> str:

@@ -44,6 +44,8 @@ class Weight(NamedTuple):
     name: str
     tensor: Tensor  # all of it, 1-d
     written: bool
+    shape: tuple[int, ...] = ()  # of what is written
+    is_number: bool = False  # one that each run reads anew, as a learning rate
 
 
 class Exported(NamedTuple):
@@ -81,6 +83,8 @@ class _Writer:
             step: attrs
             for step, (_, attrs, *_) in zip(program.steps_of_nodes(), rows, strict=False)
         }
+        inputs = [] if graph is None else graph.inputs()
+        self._live = {x.data_ptr() for _, x, _, is_live, _ in inputs if is_live}
         self.facts = read_program(program, "call")
         self.out = Source()
         self.pieces: list[Piece] = []
@@ -126,12 +130,16 @@ class _Writer:
         )
 
     def _weights(self) -> list[Weight]:
-        written = {x.place for step in self.facts.steps for x in step.outputs}
+        written = {x.place: x for step in self.facts.steps for x in step.outputs}
         found = []
         for place, tensor in self.program.outside():
             name = f"weight_{len(found)}"
             self.bases[place] = (name, c_type(tensor.dtype))
-            found.append(Weight(name, tensor, place in written))
+            seen = written.get(place)
+            whole = seen is not None and seen.numel == tensor.numel()
+            shape = seen.shape if seen is not None and whole else tuple(tensor.shape)
+            is_number = tensor.data_ptr() in self._live
+            found.append(Weight(name, tensor, seen is not None, shape, is_number))
         return found
 
     def _outputs(self) -> list[Port]:

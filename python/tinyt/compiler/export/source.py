@@ -90,10 +90,11 @@ class Source:
         """
         text = _template(template)
         for letter, type_ in types.items():
-            text = re.sub(rf"(?<=_){letter}\b", _SUFFIX[type_], text)
+            suffix = rf"(?<=_){letter}(?![A-Za-z0-9])"
             text = re.sub(rf"\bLIBRARY_{letter}\((\w+)\)", rf"\1{_LIBRARY.get(type_, '')}", text)
+            text = re.sub(suffix, _SUFFIX[type_], text)
             text = re.sub(rf"\b{letter}\b", type_, text)
-            function = re.sub(rf"(?<=_){letter}\b", _SUFFIX[type_], function)
+            function = re.sub(suffix, _SUFFIX[type_], function)
         begin, functions = _functions_of(text)
         if function not in functions:
             raise KeyError(f"{template}.c has no function {function}")
