@@ -127,6 +127,24 @@ def test_several_parameters_and_no_result(tmp_path: Path) -> None:
         assert same_bits(have.view(-1), want.reshape(-1))
 
 
+def test_a_step_that_may_be_left_out(tmp_path: Path) -> None:
+    w = nn.Parameter(tinyt.randn(5, 7))
+    optimiser, scaler = optim.SGD([w], lr=0.1, momentum=0.5), tinyt.amp.GradScaler("cpu")
+
+    def step(x: tinyt.Tensor) -> None:
+        optimiser.zero_grad()
+        scaler.scale((w * x).square().sum()).backward()
+        scaler.step(optimiser)
+        scaler.update()
+
+    x = tinyt.randn(5, 7)
+    program = TrainingStep(tmp_path, step, x)
+    for value in (1.0, float("inf"), 2.0):
+        x[0, 0] = value
+        for have, want in program.runs(1):
+            assert same_bits(have.view(-1), want.reshape(-1))
+
+
 def _perceptron() -> tuple[nn.Module, Callable[..., tinyt.Tensor]]:
     model = nn.Sequential(nn.Linear(6, 16, False), nn.Tanh(), nn.Linear(16, 3, False))
     optimiser = optim.AdamW(model.parameters(), lr=0.01)
