@@ -57,7 +57,10 @@ class TrainingStep:
             for x, y in zip(want, outputs, strict=True)
         ]
         found = [(a, b.detach()) for a, b in zip(have, want, strict=True)]
-        return found + [(self.array(w), w.tensor) for w in self.parts.weights if w.written]
+        # What is no memory of this one is the program's own.
+        there = {x.data_ptr() for _, x in self.step.entries[0].program_object.outside()}
+        written = [w for w in self.parts.weights if w.written and w.tensor.data_ptr() in there]
+        return found + [(self.array(w), w.tensor) for w in written]
 
 
 OPTIMISERS: dict[str, list[Callable[[list[Any]], Any]]] = {
