@@ -14,7 +14,7 @@ from tinyt import _core
 from tinyt.compiler.capture.capture import OUTPUT
 from tinyt.compiler.export.calls import EMITTERS
 from tinyt.compiler.export.program import Exported, export_program
-from tinyt.compiler.export.project import write_project
+from tinyt.compiler.export.project import whole, write_project
 from tinyt.compiler.passes import decompose, simplify
 
 if TYPE_CHECKING:
@@ -81,12 +81,17 @@ def _argument(port: Port, number: int, capture: Any, leaves: Sequence[Any] | Non
             "clears gradients first has none"
         )
     if leaves is not None:
-        return leaves[source].detach().clone()
+        return _copy(leaves[source].detach())
     made = tinyt.empty_strided(port.shape, port.stride, dtype=port.dtype)
     if not port.dtype.is_floating_point:
         return made.zero_()
     drawn = tinyt.randn(port.shape, generator=tinyt.Generator().manual_seed(number))
     return made.copy_(drawn)
+
+
+def _copy(x: Tensor) -> Tensor:
+    """A copy that lies as the tensor does."""
+    return whole(x).clone().as_strided(x.shape, x.stride()) if x.numel() else x.clone()
 
 
 def _run(
@@ -99,7 +104,7 @@ def _run(
     """The results of a run, and what it writes of the weights, which are as they were then."""
     before = [(w.tensor, w.tensor.clone()) for w in parts.weights if w.written]
     draws = [(0, 0)] * parts.generators
-    arguments = [x.clone() if p.written else x for x, p in zip(given, parts.inputs, strict=True)]
+    arguments = [_copy(x) if p.written else x for x, p in zip(given, parts.inputs, strict=True)]
     try:
         results = program.run(arguments, numbers, draws)
         after = [tensor.clone() for tensor, _ in before]

@@ -294,7 +294,7 @@ class _Project:
         for x, tensor in zip(parts.inputs, given, strict=True):
             const = "" if x.written else "const "
             lines.append(f"static {const}{c_type(x.dtype)} {x.name}[{max(1, _span(x))}] = {{")
-            lines += [*_rows(tensor), "};"]
+            lines += [*_rows(whole(tensor)), "};"]
         for y, tensor in zip(parts.outputs, expected, strict=True):
             type_ = c_type(y.dtype)
             lines.append(f"static const {type_} expected_{y.name}[{max(1, y.nbytes // y.dtype.itemsize)}] = {{")
@@ -374,6 +374,14 @@ def _contiguous(shape: Sequence[int]) -> tuple[int, ...]:
     from tinyt.compiler.passes.views import contiguous
 
     return contiguous(tuple(shape))
+
+
+def whole(x: Tensor) -> Tensor:
+    """The memory of a tensor from its first element to its last, 1-d."""
+    if x.numel() == 0:
+        return x.reshape(-1)
+    last = sum((n - 1) * s for n, s in zip(x.shape, x.stride(), strict=True))
+    return x.as_strided((last + 1,), (1,))
 
 
 def _bytes(x: Tensor) -> bytes:

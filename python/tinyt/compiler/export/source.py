@@ -121,6 +121,16 @@ class Source:
             self._functions[name] = text.replace("void KERNEL(", f"static void {name}(", 1)
         return self._kernels[text]
 
+    def scalar(self, op: str, dtype: dtype) -> str:
+        """The name of a scalar op's function in a dtype, which is now in the file."""
+        name = f"tt_{op}_{dtype.name}"
+        if name not in self._functions:
+            text = _core.scalar_source([(name, op, dtype)], "c99")
+            head = re.search(rf"static inline \w+ {name}\(", text)
+            assert head is not None
+            self._functions[name] = text[head.start() :]
+        return name
+
     def call(self, function: str, *arguments: object) -> None:
         """Calls a function in the run."""
         self.statements.append(f"{function}({', '.join(map(str, arguments))});")
