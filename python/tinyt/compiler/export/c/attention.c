@@ -1,27 +1,24 @@
 // e^x for x <= 0: exactly 1 at 0 and 0 below e^-87; a NaN stays.
-static float tt_weight_f32(float x) {
+static inline float tt_weight_f32(float x) {
   // Adding this rounds to a whole number, and leaves the exponent of 2^k in the low bits.
   const float whole = 0x1.8p23f + 127.0f;
   const float scaled = x * 0x1.715476p+0f, y = scaled < -127.0f ? -127.0f : scaled;
   const float shifted = y + whole, r = y - (shifted - whole);
-  float p = fmaf(0x1.470b4ap-13f, r, 0x1.5f7276p-10f), power;
+  float p = fmaf(0x1.470b4ap-13f, r, 0x1.5f7276p-10f);
   p = fmaf(fmaf(fmaf(p, r, 0x1.3b270ep-7f), r, 0x1.c6ae72p-5f), r, 0x1.ebfbe2p-3f);
-  uint32_t bits;
-  memcpy(&bits, &shifted, sizeof bits);
-  bits <<= 23;
-  memcpy(&power, &bits, sizeof power);
+  const float power = tt_f32_of_bits(tt_bits_f32(shifted) << 23);
   return fmaf(fmaf(p, r, 0x1.62e432p-1f), r, 1.0f) * power;
 }
 
-static double tt_weight_f64(double x) {
+static inline double tt_weight_f64(double x) {
   return tt_exp_float64(x);
 }
 
-static float tt_logarithm_f32(float x) {
+static inline float tt_logarithm_f32(float x) {
   return tt_log_float32(x);
 }
 
-static double tt_logarithm_f64(double x) {
+static inline double tt_logarithm_f64(double x) {
   return tt_log_float64(x);
 }
 
@@ -63,30 +60,28 @@ static void tt_mask_row_T(T* s, int64_t n, const T* add, const uint8_t* keep, in
   }
 }
 
-// The largest of a row and of `most`.
+// The largest of a row and of `most`. Loops over lanes as long as these become vectors.
 static T tt_most_T(const T* s, int64_t n, T most) {
-  T lanes[16];
+  T lanes[32];
   int64_t j = 0;
-  for (int l = 0; l < 16; ++l) lanes[l] = most;
-  for (; j + 16 <= n; j += 16)
-    for (int l = 0; l < 16; ++l) lanes[l] = s[j + l] > lanes[l] ? s[j + l] : lanes[l];
-  for (; j < n; ++j) lanes[0] = s[j] > lanes[0] ? s[j] : lanes[0];
+  for (int l = 0; l < 32; ++l) lanes[l] = most;
+  for (; j + 32 <= n; j += 32)
+    for (int l = 0; l < 32; ++l) lanes[l] = s[j + l] > lanes[l] ? s[j + l] : lanes[l];
+  for (int l = 0; j < n; ++j, ++l) lanes[l] = s[j] > lanes[l] ? s[j] : lanes[l];
+  for (int l = 0; l < 16; ++l) lanes[l] = lanes[16 + l] > lanes[l] ? lanes[16 + l] : lanes[l];
   for (int l = 0; l < 16; ++l) most = lanes[l] > most ? lanes[l] : most;
   return most;
 }
 
 // Scores become weights; their sum.
 static T tt_weigh_T(T* s, int64_t n, T base) {
-  T lanes[16] = {0}, sum = 0;
+  T lanes[32] = {0}, sum = 0;
   int64_t j = 0;
-  for (; j + 16 <= n; j += 16) {
-    for (int l = 0; l < 16; ++l) {
-      s[j + l] = tt_weight_T(s[j + l] - base);
-      lanes[l] += s[j + l];
-    }
-  }
-  for (; j < n; ++j) lanes[0] += s[j] = tt_weight_T(s[j] - base);
-  for (int l = 0; l < 16; ++l) sum += lanes[l];
+  for (int64_t i = 0; i < n; ++i) s[i] = tt_weight_T(s[i] - base);
+  for (; j + 32 <= n; j += 32)
+    for (int l = 0; l < 32; ++l) lanes[l] += s[j + l];
+  for (int l = 0; j < n; ++j, ++l) lanes[l] += s[j];
+  for (int l = 0; l < 32; ++l) sum += lanes[l];
   return sum;
 }
 

@@ -1,47 +1,34 @@
 // Rounds to half precision: what an operation gives whose operands are such numbers.
-static float tt_round_f16(float x) {
-  uint32_t bits;
-  memcpy(&bits, &x, sizeof bits);
-  const uint32_t size = bits & 0x7FFFFFFFu, sign = bits & 0x80000000u;
-  uint32_t rounded = (size + 0xFFFu + (size >> 13 & 1u)) & ~0x1FFFu;
-  if (rounded >= (127u + 16u) << 23) rounded = 0x7F800000u;
-  if (size < (127u - 14u) << 23) {
-    // The unit in the last place of numbers near 0.5 is that of half's subnormals.
-    float small;
-    memcpy(&small, &size, sizeof small);
-    small = (small + 0.5f) - 0.5f;
-    memcpy(&rounded, &small, sizeof rounded);
-  }
-  rounded |= sign;
-  float y;
-  memcpy(&y, &rounded, sizeof y);
-  return x != x ? x : y;
+static inline float tt_round_f16(float x) {
+  const uint32_t bits = tt_bits_f32(x), size = bits & 0x7FFFFFFFu;
+  const uint32_t normal = (size + 0xFFFu + (size >> 13 & 1u)) & ~0x1FFFu;
+  // The unit in the last place of numbers near 0.5 is that of half's subnormals.
+  const uint32_t subnormal = tt_bits_f32((tt_f32_of_bits(size) + 0.5f) - 0.5f);
+  uint32_t rounded = size < (127u - 14u) << 23 ? subnormal : normal;
+  rounded = normal >= (127u + 16u) << 23 ? 0x7F800000u : rounded;
+  return x != x ? x : tt_f32_of_bits(rounded | (bits & 0x80000000u));
 }
 
-static float tt_round_bf16(float x) {
-  uint32_t bits;
-  memcpy(&bits, &x, sizeof bits);
-  bits = (bits + 0x7FFFu + (bits >> 16 & 1u)) & 0xFFFF0000u;
-  float y;
-  memcpy(&y, &bits, sizeof y);
-  return x != x ? x : y;
+static inline float tt_round_bf16(float x) {
+  const uint32_t bits = tt_bits_f32(x);
+  return x != x ? x : tt_f32_of_bits((bits + 0x7FFFu + (bits >> 16 & 1u)) & 0xFFFF0000u);
 }
 
-static float tt_round_f32(float x) {
+static inline float tt_round_f32(float x) {
   return x;
 }
 
-static double tt_round_f64(double x) {
+static inline double tt_round_f64(double x) {
   return x;
 }
 
 // The gradient that a rule follows, with the decay of the parameter `p` added to it.
-static T tt_followed_T_R(T g, T p, T decay, int has_decay, int maximize) {
+static inline T tt_followed_T_R(T g, T p, T decay, int has_decay, int maximize) {
   if (maximize) g = -g;
   return has_decay ? tt_round_R(g + p * decay) : g;
 }
 
-static T tt_between_T(T x, T y, T w) {
+static inline T tt_between_T(T x, T y, T w) {
   const T way = y - x;
   return LIBRARY_T(fabs)(w) < (T)0.5 ? x + w * way : y - way * (1 - w);
 }
