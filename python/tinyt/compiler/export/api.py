@@ -14,7 +14,7 @@ from tinyt import _core
 from tinyt.compiler.capture.capture import OUTPUT
 from tinyt.compiler.export.calls import EMITTERS
 from tinyt.compiler.export.program import Exported, export_program
-from tinyt.compiler.export.project import write_project
+from tinyt.compiler.export.project import whole, write_project
 from tinyt.compiler.passes import decompose, simplify
 
 if TYPE_CHECKING:
@@ -38,23 +38,24 @@ def export_entry(
     if re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) is None or keyword.iskeyword(name):
         raise ValueError(f"export_c: name must be a name in C, got {name!r}")
     capture = entry.capture
-    if capture.backward is not None:
+    if capture.backward is not None and capture.backward.roots:
         raise NotImplementedError(
             "export_c: the result requires grad, and backward() would be another program; export "
             "a call under no_grad, or a whole training step"
         )
-    program, wanted = _program_of(capture)
-    parts = export_program(program, wanted)
+    graph, wanted = _graph_of(capture)
+    program = _core.Program(graph, 1 if graph.split_point()[0] >= 0 else 0)
+    parts = export_program(program, wanted, graph)
     given = [_argument(x, i, capture, leaves) for i, x in enumerate(parts.inputs)]
     numbers = entry.given([] if leaves is None else leaves)
-    expected = _run(program, parts, given, numbers, wanted)
+    expected, after = _run(program, parts, given, numbers, wanted)
     level = _core.build_info()["isa"]
     title = f"{function} by tinyt {tinyt.__version__}, planned at level {level}."
-    return write_project(Path(directory), name, parts, title, weights, given, expected)
+    return write_project(Path(directory), name, parts, title, weights, given, expected, after)
 
 
-def _program_of(capture: Any) -> tuple[_core.Program, list[int]]:
-    """The program, with what has no form in C decomposed, and which of its results the function
+def _graph_of(capture: Any) -> tuple[_core.Graph, list[int]]:
+    """What is planned, with what has no form in C decomposed, and which of its results the function
     returns."""
     graph = simplify(capture.graph)
     taken = decompose.only(graph, EMITTERS)
@@ -68,7 +69,7 @@ def _program_of(capture: Any) -> tuple[_core.Program, list[int]]:
                 "is; return a clone"
             )
         wanted.append(what)
-    return _core.Program(graph.to_core()), wanted
+    return graph.to_core(), wanted
 
 
 def _argument(port: Port, number: int, capture: Any, leaves: Sequence[Any] | None) -> Tensor:
@@ -80,12 +81,17 @@ def _argument(port: Port, number: int, capture: Any, leaves: Sequence[Any] | Non
             "clears gradients first has none"
         )
     if leaves is not None:
-        return leaves[source].detach()  # a clone may lie in another way
+        return _copy(leaves[source].detach())
     made = tinyt.empty_strided(port.shape, port.stride, dtype=port.dtype)
     if not port.dtype.is_floating_point:
         return made.zero_()
     drawn = tinyt.randn(port.shape, generator=tinyt.Generator().manual_seed(number))
     return made.copy_(drawn)
+
+
+def _copy(x: Tensor) -> Tensor:
+    """A copy that lies as the tensor does."""
+    return whole(x).clone().as_strided(x.shape, x.stride()) if x.numel() else x.clone()
 
 
 def _run(
@@ -94,19 +100,20 @@ def _run(
     given: Sequence[Tensor],
     numbers: Sequence[float],
     wanted: Sequence[int],
-) -> list[Tensor]:
-    """The results of a run, which leaves what it writes as it was."""
+) -> tuple[list[Tensor], list[Tensor]]:
+    """The results of a run, and what it writes of the weights, which are as they were then."""
     before = [(w.tensor, w.tensor.clone()) for w in parts.weights if w.written]
     draws = [(0, 0)] * parts.generators
-    arguments = [x.clone() if p.written else x for x, p in zip(given, parts.inputs, strict=True)]
+    arguments = [_copy(x) if p.written else x for x, p in zip(given, parts.inputs, strict=True)]
     try:
         results = program.run(arguments, numbers, draws)
+        after = [tensor.clone() for tensor, _ in before]
     finally:
         for tensor, was in before:
             tensor.copy_(was)
     if results is None:
         raise _core.CaptureError("export_c: a number that was captured is another now")
-    return [results[i].contiguous().clone() for i in wanted]
+    return [results[i].detach().contiguous().clone() for i in wanted], after
 
 
 def _identifier(function: str) -> str:

@@ -42,6 +42,7 @@ class Call:
     ) -> None:
         self.out, self.op, self.compute, self._take, self._fault = out, op, compute, take, fault
         self.draw: tuple[int, int] | None = None  # generator, and how far into its counters
+        self.numbers: tuple[int, ...] = ()  # of a step that is no row of the op table
         self.attrs = dict(zip(_ATTRIBUTES.get(op, ()), attrs, strict=True))
         self.x, self.y = list(x), list(y)
 

@@ -44,6 +44,8 @@ class Weight(NamedTuple):
     name: str
     tensor: Tensor  # all of it, 1-d
     written: bool
+    shape: tuple[int, ...] = ()  # of what is written
+    is_number: bool = False  # one that each run reads anew, as a learning rate
 
 
 class Exported(NamedTuple):
@@ -60,17 +62,29 @@ class Exported(NamedTuple):
     generators: int  # of random numbers, each with a seed and a counter
 
 
-def export_program(program: _core.Program, wanted: Sequence[int]) -> Exported:
+def export_program(
+    program: _core.Program, wanted: Sequence[int], graph: _core.Graph | None = None
+) -> Exported:
     """Writes all steps; the results ``wanted``, by their numbers, are the function's outputs.
+    ``graph``: what the program was planned from, for steps that are no rows of the op table.
 
     NotImplementedError where a step has no form in C.
     """
-    return _Writer(program, wanted).write()
+    return _Writer(program, wanted, graph).write()
 
 
 class _Writer:
-    def __init__(self, program: _core.Program, wanted: Sequence[int]) -> None:
+    def __init__(
+        self, program: _core.Program, wanted: Sequence[int], graph: _core.Graph | None
+    ) -> None:
         self.program, self.wanted = program, wanted
+        rows = [] if graph is None else graph.nodes()
+        self.numbers = {  # of steps that are no rows of the op table
+            step: attrs
+            for step, (_, attrs, *_) in zip(program.steps_of_nodes(), rows, strict=False)
+        }
+        inputs = [] if graph is None else graph.inputs()
+        self._live = {x.data_ptr() for _, x, _, is_live, _ in inputs if is_live}
         self.facts = read_program(program, "call")
         self.out = Source()
         self.pieces: list[Piece] = []
@@ -116,12 +130,16 @@ class _Writer:
         )
 
     def _weights(self) -> list[Weight]:
-        written = {x.place for step in self.facts.steps for x in step.outputs}
+        written = {x.place: x for step in self.facts.steps for x in step.outputs}
         found = []
         for place, tensor in self.program.outside():
             name = f"weight_{len(found)}"
             self.bases[place] = (name, c_type(tensor.dtype))
-            found.append(Weight(name, tensor, place in written))
+            seen = written.get(place)
+            whole = seen is not None and seen.numel == tensor.numel()
+            shape = seen.shape if seen is not None and whole else tuple(tensor.shape)
+            is_number = tensor.data_ptr() in self._live
+            found.append(Weight(name, tensor, seen is not None, shape, is_number))
         return found
 
     def _outputs(self) -> list[Port]:
@@ -193,7 +211,15 @@ class _Writer:
         elif step.kind == "op":
             self._write_op(step.ops[0], step.dtype, step.attrs, x, y, draw)
         else:
-            raise NotImplementedError(f"export_c: {step.ops[0]} has no form in C")
+            self._write_opaque(step.ops[0], step.dtype, x, y)
+
+    def _write_opaque(self, name: str, t: dtype, x: list[Value], y: list[Value]) -> None:
+        emit = EMITTERS.get(name)
+        if emit is None or self.step not in self.numbers:
+            raise NotImplementedError(f"export_c: {name} has no form in C")
+        call = self._call(name, t, (), x, y)
+        call.numbers = self.numbers[self.step]
+        emit(call)
 
     def _write_region(self, step: Step, x: list[Value], y: list[Value]) -> None:
         kernel = self.program.kernel(self.step)

@@ -28,8 +28,10 @@ def write_project(
     weights: str | None,
     given: Sequence[Tensor],
     expected: Sequence[Tensor],
+    after: Sequence[Tensor],
 ) -> list[Path]:
-    """Writes the files; returns them. ``given`` and ``expected`` are what the test runs on."""
+    """Writes the files; returns them. ``given`` is what the test runs on, ``expected`` what it
+    gives, ``after`` what the written weights are then."""
     nbytes = sum(w.tensor.numel() * w.tensor.dtype.itemsize for w in parts.weights)
     if weights is None:
         weights = "arrays" if nbytes <= _ARRAYS else "file"
@@ -37,7 +39,7 @@ def write_project(
     files: dict[str, str | bytes] = {
         f"{name}.h": project.header(),
         f"{name}.c": project.program(),
-        f"{name}_test.c": project.test(given, expected),
+        f"{name}_test.c": project.test(given, expected, after),
         "CMakeLists.txt": project.cmake(),
     }
     if weights == "file":
@@ -103,6 +105,14 @@ class _Project:
                 f"int {name}_load(const char* path);",
                 "",
             ]
+            if any(w.written for w in parts.weights):
+                lines += [
+                    "// Writes the weights as they are now, for the next load. 0; else a number.",
+                    f"int {name}_save(const char* path);",
+                    "",
+                ]
+        else:
+            lines += self._visible()
         if parts.generators:
             lines += [
                 "// Begins the random numbers of a generator anew.",
@@ -124,6 +134,29 @@ class _Project:
             "#endif",
         ]
         return "\n".join(lines) + "\n"
+
+    def _visible(self) -> Iterator[str]:
+        """Declarations of what runs write, and of what may be set between them."""
+        written = [w for w in self.parts.weights if w.written]
+        numbers = [w for w in self.parts.weights if w.is_number and not w.written]
+        if written:
+            yield "// What runs write to, as parameters and states of optimisers: as it is then."
+        for w in written:
+            shape = f"{w.tensor.dtype.name}{list(w.shape)}"
+            yield f"{self._declared(w)}; // {shape}"
+        if written:
+            yield ""
+        if numbers:
+            yield "// Numbers that each run reads, as learning rates; with their values at export."
+        for w in numbers:
+            yield f"{self._declared(w)}; // {', '.join(map(str, w.tensor.tolist()))}"
+        if numbers:
+            yield ""
+
+    def _declared(self, w: Weight) -> str:
+        const = "" if w.written or w.is_number else "const "
+        size = max(1, w.tensor.numel())
+        return f"extern {const}{c_type(w.tensor.dtype)} {self.name}_{w.name}[{size}]"
 
     # ---- the program
 
@@ -177,11 +210,8 @@ class _Project:
                 yield f"#define {w.name} (({c_type(w.tensor.dtype)}*)(weights.bytes + {offset}))"
         else:
             for w in parts.weights:
-                const = "" if w.written else "const "
-                yield (
-                    f"extern {const}{c_type(w.tensor.dtype)} "
-                    f"{self.name}_{w.name}[{max(1, w.tensor.numel())}];"
-                )
+                if not (w.written or w.is_number):  # the header has those
+                    yield f"{self._declared(w)};"
                 yield f"#define {w.name} {self.name}_{w.name}"
         yield ""
 
@@ -193,6 +223,7 @@ class _Project:
         if self.has_file:
             yield f'    case {_CANNOT_READ}: return "the file of weights cannot be read";'
             yield f'    case {_OTHER_FILE}: return "the file of weights is damaged or another one";'
+            yield f'    case {_NOT_WRITTEN}: return "the file of weights cannot be written";'
         yield '    default: return "no such error";'
         yield "  }"
         yield "}"
@@ -222,11 +253,9 @@ class _Project:
     def weight_arrays(self) -> str:
         lines = [f"// Weights of {self.name}.", "#include <math.h>", "#include <stdint.h>", ""]
         for w in self.parts.weights:
-            const = "" if w.written else "const "
-            type_ = c_type(w.tensor.dtype)
-            array = f"{self.name}_{w.name}[{max(1, w.tensor.numel())}]"
-            lines.append(f"extern {const}{type_} {array};")
-            lines.append(f"{const}{type_} {array} = {{")
+            declared = self._declared(w)
+            lines.append(f"{declared};")
+            lines.append(f"{declared.removeprefix('extern ')} = {{")
             lines += _rows(w.tensor)
             lines += ["};", ""]
         return "\n".join(lines)
@@ -239,14 +268,21 @@ class _Project:
         return struct.pack("=QQQ", _MAGIC, len(data), zlib.crc32(data)) + data
 
     def _loading(self) -> Iterator[str]:
-        yield from _LOADING.format(
-            name=self.name, cannot=_CANNOT_READ, other=_OTHER_FILE, magic=f"{_MAGIC:#x}"
+        text = _LOADING + (_SAVING if any(w.written for w in self.parts.weights) else "")
+        yield from text.format(
+            name=self.name,
+            cannot=_CANNOT_READ,
+            other=_OTHER_FILE,
+            not_written=_NOT_WRITTEN,
+            magic=f"{_MAGIC:#x}",
         ).splitlines()
         yield ""
 
     # ---- the test
 
-    def test(self, given: Sequence[Tensor], expected: Sequence[Tensor]) -> str:
+    def test(
+        self, given: Sequence[Tensor], expected: Sequence[Tensor], after: Sequence[Tensor]
+    ) -> str:
         name, parts = self.name, self.parts
         lines = [
             f"// Runs {name} once on recorded arguments, and compares with recorded results.",
@@ -260,12 +296,17 @@ class _Project:
         for x, tensor in zip(parts.inputs, given, strict=True):
             const = "" if x.written else "const "
             lines.append(f"static {const}{c_type(x.dtype)} {x.name}[{max(1, _span(x))}] = {{")
-            lines += [*_rows(tensor.as_strided((_span(x),), (1,))), "};"]
+            lines += [*_rows(whole(tensor)), "};"]
         for y, tensor in zip(parts.outputs, expected, strict=True):
             type_ = c_type(y.dtype)
             lines.append(f"static const {type_} expected_{y.name}[{max(1, y.nbytes // y.dtype.itemsize)}] = {{")
             lines += [*_rows(tensor), "};"]
             lines.append(f"static {type_} {y.name}[{max(1, y.nbytes // y.dtype.itemsize)}];")
+        weights = [] if self.has_file else [w for w in parts.weights if w.written]
+        for w, tensor in zip(weights, after, strict=False):
+            type_ = c_type(w.tensor.dtype)
+            array = f"expected_{w.name}[{max(1, tensor.numel())}]"
+            lines += [f"static const {type_} {array} = {{", *_rows(tensor), "};"]
         lines += ["", *_COMPARE.splitlines(), "", "int main(int argc, char** argv) {"]
         if self.has_file:
             lines += [
@@ -288,20 +329,20 @@ class _Project:
             "  }",
             "  int wrong = 0;",
         ]
-        for y in parts.outputs:
-            count = y.nbytes // y.dtype.itemsize
-            if y.dtype.name in ("float32", "float64"):
-                lines.append(
-                    f'  wrong += compare_{"single" if y.dtype.itemsize == 4 else "double"}'
-                    f'("{y.name}", {y.name}, expected_{y.name}, {count});'
-                )
+        seen = [(y.name, y.name, y.dtype, y.nbytes) for y in parts.outputs]
+        for w in weights:
+            nbytes = w.tensor.numel() * w.tensor.dtype.itemsize
+            seen.append((w.name, f"{name}_{w.name}", w.tensor.dtype, nbytes))
+        for label, have, t, nbytes in seen:
+            count, want = nbytes // t.itemsize, f"expected_{label}"
+            if t.name in ("float32", "float64"):
+                kind = "single" if t.itemsize == 4 else "double"
+                call = f'compare_{kind}("{label}", {have}, {want}, {count})'
             else:
-                lines.append(
-                    f'  wrong += compare_bytes("{y.name}", {y.name}, expected_{y.name}, '
-                    f"{y.nbytes}, {count});"
-                )
+                call = f'compare_bytes("{label}", {have}, {want}, {nbytes}, {count})'
+            lines.append(f"  wrong += {call};")
         lines += ["  return wrong != 0;", "}"]
-        kinds = {y.dtype.name for y in parts.outputs}
+        kinds = {t.name for _, _, t, _ in seen}
         text = "\n".join(lines) + "\n"
         for kind, function in (("float32", "single"), ("float64", "double")):
             if kind not in kinds:
@@ -330,6 +371,14 @@ def _described(x: Port) -> str:
     shape = f"{x.dtype.name}{list(x.shape)}"
     is_dense = Value(x.shape, x.stride, x.dtype, x.name).is_dense
     return shape if is_dense else f"{shape}, strides {list(x.stride)}"
+
+
+def whole(x: Tensor) -> Tensor:
+    """The memory of a tensor from its first element to its last, 1-d."""
+    if x.numel() == 0:
+        return x.reshape(-1)
+    last = sum((n - 1) * s for n, s in zip(x.shape, x.stride(), strict=True))
+    return x.as_strided((last + 1,), (1,))
 
 
 def _bytes(x: Tensor) -> bytes:
@@ -366,7 +415,7 @@ def _literal(value: Any, suffix: str, mask: int | None) -> str:
 
 
 _MAGIC = 0x3130575459544954  # "TITYTW01"
-_CANNOT_READ, _OTHER_FILE = 1001, 1002
+_CANNOT_READ, _OTHER_FILE, _NOT_WRITTEN = 1001, 1002, 1003
 
 
 _LOADING = """\
@@ -393,6 +442,17 @@ int {name}_load(const char* path) {{
   if (whole != 2 || more != EOF || head[0] != {magic} || head[1] != sizeof weights.bytes)
     return {other};
   return checksum(weights.bytes, sizeof weights.bytes) == head[2] ? 0 : {other};
+}}
+"""
+
+_SAVING = """
+int {name}_save(const char* path) {{
+  FILE* file = fopen(path, "wb");
+  if (file == NULL) return {not_written};
+  const uint64_t head[3] = {{{magic}, sizeof weights.bytes, checksum(weights.bytes, sizeof weights.bytes)}};
+  size_t whole = fwrite(head, sizeof head, 1, file);
+  whole += fwrite(weights.bytes, sizeof weights.bytes, 1, file);
+  return fclose(file) == 0 && whole == 2 ? 0 : {not_written};
 }}
 """
 

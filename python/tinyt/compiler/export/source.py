@@ -38,6 +38,8 @@ _SUFFIX = {
     "uint64_t": "u64",
     "float": "f32",
     "double": "f64",
+    "float16": "f16",  # of functions that round to it
+    "bfloat16": "bf16",
 }
 # The suffix of functions of the C library over a type.
 _LIBRARY = {"float": "f", "double": ""}
