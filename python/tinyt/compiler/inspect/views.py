@@ -110,7 +110,8 @@ class Views(CompiledBase):
         """
         if args or kwargs or not self.entries:
             entry, leaves = self._entry_for(args, kwargs)
-            if entry.capture.backward is not None:  # the result alone is wanted
+            backward = entry.capture.backward
+            if backward is not None and backward.roots:  # the result alone is wanted
                 with GradMode(False):
                     entry, leaves = self._entry_for(args, kwargs)
         else:

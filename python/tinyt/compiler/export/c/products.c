@@ -108,12 +108,13 @@ static void tt_put_T(const T* sums, int64_t rows, int64_t columns, const T* d, i
 }
 
 // C [m, n] = A [m, k] B [k, n] + D, dense C; of the others the strides of rows and columns. D may be
-// null, or lie in C. `panel` holds k rows of TT_COLUMNS, `at` a number for each. Sums are of blocks
-// of 4096 bytes of k.
+// null, or lie in C. `panel` holds k rows of TT_COLUMNS, and behind them an int64 for each. Sums are
+// of blocks of 4096 bytes of k.
 static void tt_product_T(const T* a, int64_t ar, int64_t ac, const T* b, int64_t br, int64_t bc,
                          const T* d, int64_t dr, int64_t dc, T* c, int64_t m, int64_t n, int64_t k,
-                         T* panel, int64_t* at) {
+                         T* panel) {
   const int64_t block = 4096 / (int64_t)sizeof(T);
+  int64_t* at = (int64_t*)(void*)(panel + k * TT_COLUMNS_T);
   int64_t width = 0;
   for (int64_t j = 0; j < n; j += TT_COLUMNS_T) {
     const int64_t columns = n - j < TT_COLUMNS_T ? n - j : TT_COLUMNS_T;
@@ -195,8 +196,7 @@ TT_FUSED static void tt_dots_T(const T* x, const T* b, int64_t width, T* y, int6
 // The same as tt_product, of few rows: each by itself, where B lies so that this takes it as it is.
 static void tt_rows_T(const T* a, int64_t ar, int64_t ac, const T* b, int64_t br, int64_t bc,
                       const T* d, int64_t dr, int64_t dc, T* c, int64_t m, int64_t n, int64_t k,
-                      T* row, int64_t* at) {
-  (void)at;
+                      T* row) {
   for (int64_t i = 0; i < m; ++i) {
     if (bc == 1) {
       tt_row_T(a + i * ar, ac, b, br, row, n, k);

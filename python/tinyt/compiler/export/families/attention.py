@@ -102,7 +102,7 @@ def _sizes(query: Value, key: Value, value: Value) -> list[int]:
 def _scratch(call: Call, n: list[int], t: tinyt.dtype) -> list[Value]:
     """A block of queries, one of scores, a panel of products, and a number for each query."""
     *_, width, out_width, rows, keys = n
-    lanes = _PANEL_BYTES // t.itemsize
+    lanes = (_PANEL_BYTES + 8) // t.itemsize
     panel = max(width, keys, out_width, rows) * lanes
     return [call.scratch((k,), t) for k in (rows * width, rows * keys, panel, rows)]
 
