@@ -11,12 +11,15 @@
 #if defined(__clang__)
 #define TT_FUSED
 #define TT_FUSE _Pragma("clang fp contract(fast)")
+#define TT_NOT_UNROLLED _Pragma("clang loop unroll(disable)")
 #elif defined(__GNUC__)
 #define TT_FUSED __attribute__((optimize("fp-contract=fast")))
 #define TT_FUSE
+#define TT_NOT_UNROLLED
 #else
 #define TT_FUSED
 #define TT_FUSE
+#define TT_NOT_UNROLLED
 #endif
 #endif
 #define TT_LANES_T (TT_REGISTER / (int)sizeof(T))
@@ -33,6 +36,7 @@ TT_FUSED static void tt_tile_T(const T* const* a, int64_t step, const T* b, cons
   const T *a0 = a[0], *a1 = a[1], *a2 = a[2], *a3 = a[3], *a4 = a[4], *a5 = a[5];
 #if defined(__GNUC__)
   tt_register_T s[12] = {{0}};
+  TT_NOT_UNROLLED  // which would take more registers than there are
   for (int64_t p = 0; p < k; ++p) {
     tt_register_T y0, y1;
     memcpy(&y0, b + at[p], TT_REGISTER);
