@@ -100,7 +100,7 @@ static void tt_put_T(const T* sums, int64_t rows, int64_t columns, const T* d, i
   for (int64_t i = 0; i < rows; ++i) {
     const T* s = sums + i * TT_COLUMNS_T;
     T* to = c + i * width;
-    const T* add = d + i * dr;
+    const T* add = d == NULL ? d : d + i * dr;
     if (d == NULL) {
       for (int64_t j = 0; j < columns; ++j) to[j] = s[j];
     } else if (dc == 1) {
