@@ -2,6 +2,7 @@
 
 #include "core/base/error.h"
 #include "core/ops/definition_builder.h"
+#include "gpu/rare_paths.h"
 #include "gpu/scalar_source.h"
 
 namespace tinyt::gpu {
@@ -74,7 +75,7 @@ std::vector<int> FusedValues::needs(const std::vector<int>& wanted, bool per_row
   for (int v = static_cast<int>(kernel_.values.size()) - 1; v >= 0; --v) {
     if (!need[static_cast<size_t>(v)]) continue;
     if (is_load(v) || value(v).per_row == per_row) order.push_back(v);
-    if (is_load(v) || reduces(op_of(v)) || value(v).per_row != per_row) continue;
+    if (is_load(v) || reduces(op_of(v)) || value(v).per_row != per_row || is_kept(v)) continue;
     for (const Operand& in : op_of(v).in) need[static_cast<size_t>(in.value)] = true;
   }
   std::ranges::reverse(order);
@@ -89,12 +90,32 @@ std::string FusedValues::memory_type(int v) const {
 }
 
 // A function of that name in front of the kernel, once.
-std::string FusedValues::function(const ScalarDefinition& definition, const std::string& name) {
+std::string FusedValues::function(const ScalarDefinition& definition, const std::string& name,
+                                  Form form) {
   if (std::ranges::find(printed_, name) == printed_.end()) {
     printed_.push_back(name);
-    functions_ += function_source(definition, name, dialect_) + "\n";
+    const auto print = form == Form::Whole ? function_source : common_source;
+    functions_ += print(definition, name, dialect_) + "\n";
   }
   return name;
+}
+
+const ScalarDefinition* FusedValues::definition_of(const FusedKernel::Op& op) const {
+  if (converts(op.op) || info(op.op).kind != OpKind::Scalar) return nullptr;
+  return definition_in(dialect_, op.op, info(op.compute).compute);
+}
+
+bool FusedValues::has_rare(int v) const {
+  if (dialect_.flag.empty()) return false;
+  const ScalarDefinition* definition = definition_of(op_of(v));
+  if (definition == nullptr || definition->rare.empty()) return false;
+  const RarePaths paths(*definition);
+  return !paths.paths().empty() && paths.has_vectors();
+}
+
+int FusedValues::cost_of(int v) const {
+  const ScalarDefinition* definition = definition_of(op_of(v));
+  return definition == nullptr ? 1 : static_cast<int>(definition->nodes.size());
 }
 
 std::string FusedValues::call_cast(const std::string& x, DType from, DType to) {
@@ -135,19 +156,21 @@ std::string FusedValues::operand(const FusedKernel::Op& op, size_t i) {
   return call_cast(x, have, directly ? compute : op.compute);
 }
 
-std::string FusedValues::result_of(int v) {
+std::string FusedValues::result_of(int v, Form form) {
   const FusedKernel::Op& op = op_of(v);
   const DType out = value(v).dtype;
   if (converts(op.op))
     return call_cast(name_of_value(op.in[0].value), value(op.in[0].value).dtype, out);
   const DType compute = info(op.compute).compute;
-  const ScalarDefinition* definition = definition_in(dialect_, op.op, compute);
+  const ScalarDefinition* definition = definition_of(op);
   require(definition != nullptr, ErrorKind::NotImplemented, name_, ": ", tinyt::name_of(op.op),
           " has no definition in ", tinyt::name_of(compute));
+  if (!has_rare(v)) form = Form::Whole;
+  const std::string name = joined_words(tinyt::name_of(op.op), tinyt::name_of(compute));
   std::string call =
-      function(*definition, joined_words(tinyt::name_of(op.op), tinyt::name_of(compute))) + "(";
+      function(*definition, form == Form::Whole ? name : name + "_common", form) + "(";
   for (size_t i = 0; i < op.in.size(); ++i) call += (i == 0 ? "" : ", ") + operand(op, i);
-  call += ")";
+  call += form == Form::Whole ? ")" : ", &rare)";
   if (definition->type() != ScalarType::Bool) return call_cast(call, compute, out);
   return write_.cast(write_.type(ScalarType::U8), call);
 }

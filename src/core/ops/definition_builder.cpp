@@ -1,5 +1,6 @@
 #include "core/ops/definition_builder.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <optional>
@@ -271,6 +272,10 @@ ScalarDefinition DefinitionBuilder::finish(int result) const {
     d.nodes.push_back(n);
   }
   d.result = number[static_cast<size_t>(result)];
+  for (const int condition : rare_)
+    if (const int32_t at = number[static_cast<size_t>(condition)];
+        at >= 0 && std::ranges::find(d.rare, at) == d.rare.end())
+      d.rare.push_back(at);
   return d;
 }
 

@@ -46,6 +46,9 @@ struct ScalarDefinition {
   int32_t result = -1;
   std::vector<ScalarType> inputs;  // a condition is a Bool
   std::vector<std::vector<uint64_t>> tables;
+  // Bools that are seldom true: the CPU's kernels compute what only they select where any lane of a
+  // register has one.
+  std::vector<int32_t> rare;
 
   ScalarType type() const { return nodes[static_cast<size_t>(result)].type; }
 };
