@@ -209,6 +209,27 @@ def test_softmax_by_hand(columns: int, rng: np.random.Generator, tmp_path: Path)
     np.testing.assert_allclose(y.sum(1).numpy(), 1, rtol=1e-5)
 
 
+RARE = ["rsqrt", "sin", "cos", "tan", "erfcx", "log_ndtr", "ndtri"]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_few_elements_are_rare(dtype: str, rng: np.random.Generator, tmp_path: Path) -> None:
+    f = getattr(tinyt, dtype)
+    values = pool(dtype, rng)
+    drawn = np.where(rng.random(5000) < 0.01, rng.choice(values, 5000), rng.uniform(0.2, 0.8, 5000))
+    x = tinyt.tensor(drawn.astype(dtype))
+    ops = [(name, f, f, False, [(0, False)]) for name in RARE if takes(name, dtype)]
+    kernel = _core.FusedKernel([5000], 0, [f], ops, list(range(1, len(ops) + 1)))
+    text = kernel.source([DENSE], "kernel", "c99")
+    assert text.count("_common(") >= 3 * len(RARE) - 3
+    library = build(tmp_path, declared(text), "-O3", "-fno-math-errno", "-fno-trapping-math")
+    outs = [tinyt.empty_like(x) for _ in ops]
+    pointers = [ctypes.c_void_p(y.data_ptr()) for y in (x, *outs)]
+    library.kernel((ctypes.c_int64 * 1)(5000), pointers[0], (ctypes.c_int64 * 1)(1), *pointers[1:])
+    for name, got, want in zip(RARE, outs, kernel.interpret([x]), strict=True):
+        np.testing.assert_array_equal(bits(got), bits(want), err_msg=name)
+
+
 def stores_over_its_load(last: str) -> Any:
     """The load is read again after the pass in which the first store's value is there."""
     f = tinyt.float32
