@@ -184,15 +184,28 @@ void FusedLoops::print_staged_group(const std::string& lanes, const std::vector<
         {{'T', targets[k].type}, {'N', numbered("b", static_cast<int64_t>(k))}, {'E', kLanes}}));
   const auto compute = [&](Form form) {
     open_lanes(lanes, std::ranges::any_of(values, [&](int v) { return moves(v) || is_kept(v); }));
+    if (form == Form::Common) write().variable(ScalarType::U32, "rare", "0");
+    if (rare && form == Form::Whole) {
+      write().open_if("flag[l] == 0");
+      write().line("continue;");
+      write().close();
+    }
     print_values(values, form);
+    if (form == Form::Common) {
+      write().assign("flag[l]", "rare");
+      write().line("flags |= rare;");
+    }
     for (const int v : reductions) write().assign(taken_item(v), taken(v));
     for (size_t k = 0; k < targets.size(); ++k) write().assign(item(k), targets[k].value);
     write().close();
   };
-  if (rare) write().variable(ScalarType::U32, "rare", "0");
+  if (rare) {
+    write().array(ScalarType::U32, "flag", kRowLanes);
+    write().variable(ScalarType::U32, "flags", "0");
+  }
   compute(rare ? Form::Common : Form::Whole);
   if (rare) {
-    write().open_if("rare != 0");
+    write().open_if("flags != 0");
     compute(Form::Whole);
     write().close();
   }
