@@ -17,12 +17,11 @@ ScalarDefinition combination(OpId op, ScalarType type) {
   if (op == OpId::sum) return make.finish(make.value(MachineOp::add, type, a, b));
   if (op == OpId::prod) return make.finish(make.value(MachineOp::mul, type, a, b));
   const bool largest = op == OpId::amax;
-  int first = make.value(MachineOp::less, ScalarType::Bool, largest ? b : a, largest ? a : b);
-  if (is_float(type)) {
-    const int nan = make.value(MachineOp::not_equal, ScalarType::Bool, a, a);
-    first = make.value(MachineOp::bit_or, ScalarType::Bool, first, nan);
-  }
-  return make.finish(make.value(MachineOp::select, type, first, a, b));
+  const int first = make.value(MachineOp::less, ScalarType::Bool, largest ? b : a, largest ? a : b);
+  const int end = make.value(MachineOp::select, type, first, a, b);  // an instruction of its own
+  if (!is_float(type)) return make.finish(end);
+  const int nan = make.value(MachineOp::not_equal, ScalarType::Bool, a, a);
+  return make.finish(make.value(MachineOp::select, type, nan, a, end));
 }
 
 uint64_t identity_bits(OpId op, ScalarType type) {
