@@ -1,5 +1,7 @@
 #include "gpu/fused_values.h"
 
+#include <cmath>
+
 #include "core/base/error.h"
 #include "core/ops/definition_builder.h"
 #include "gpu/rare_paths.h"
@@ -25,17 +27,11 @@ ScalarDefinition combination(OpId op, ScalarType type) {
 }
 
 uint64_t identity_bits(OpId op, ScalarType type) {
-  if (op == OpId::sum) return 0;
-  const bool single = type == ScalarType::F32;
-  if (op == OpId::prod) {
-    if (!is_float(type)) return 1;
-    return single ? 0x3F800000 : 0x3FF0000000000000;
-  }
-  const uint64_t sign = op == OpId::amax ? 1 : 0;
-  if (type == ScalarType::F32) return 0x7F800000 | sign << 31;
-  if (type == ScalarType::F64) return 0x7FF0000000000000 | sign << 63;
-  if (type == ScalarType::U8) return 1 - sign;
-  return (uint64_t{1} << 63) - 1 + sign;
+  const double x = info(op).identity;
+  if (is_float(type)) return bits_of(type, x);
+  if (!std::isinf(x)) return static_cast<uint64_t>(x);
+  const uint64_t least = type == ScalarType::U8 ? 0 : uint64_t{1} << 63;  // of bools and int64
+  return x < 0 ? least : type == ScalarType::U8 ? 1 : least - 1;
 }
 
 // tt_a_b_c.

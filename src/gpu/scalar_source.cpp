@@ -1,7 +1,6 @@
 #include "gpu/scalar_source.h"
 
 #include <algorithm>
-#include <bit>
 #include <charconv>
 #include <cmath>
 #include <ranges>
@@ -221,16 +220,14 @@ std::string literal(ScalarType type, uint64_t bits, const Dialect& dialect) {
   const std::string suffix(dialect.literal_suffix[static_cast<size_t>(type)]);
   if (is_float(type)) {
     const bool single = type == ScalarType::F32;
-    const double x = single ? double{std::bit_cast<float>(static_cast<uint32_t>(bits))}
-                            : std::bit_cast<double>(bits);
+    const double x = float_of(type, bits);
     if (std::isnan(x)) return std::string(dialect.nan[!single]);
     if (std::isinf(x)) return (x < 0 ? "-" : "") + std::string(dialect.infinity[!single]);
     return hex_float(x) + suffix;
   }
   if (type == ScalarType::Bool) return bits != 0 ? "true" : "false";
   if (!is_signed(type)) return std::to_string(bits) + suffix;
-  const int unused = 64 - width_of(type);
-  const auto value = static_cast<int64_t>(bits << unused) >> unused;
+  const int64_t value = integer_of(type, bits);
   if (value != INT64_MIN && value != INT32_MIN) return std::to_string(value) + suffix;
   return "(" + std::to_string(value + 1) + suffix + " - 1)";  // no literal is as large
 }
