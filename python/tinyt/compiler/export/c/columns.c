@@ -9,11 +9,11 @@ static inline T tt_join_prod_T(T a, T b) {
 
 // The larger or the smaller one of two numbers; a NaN wins.
 static inline T tt_join_amax_T(T a, T b) {
-  return (a > b) | (a != a) ? a : b;
+  return ((a > b) | (a != a)) ? a : b;
 }
 
 static inline T tt_join_amin_T(T a, T b) {
-  return (a < b) | (a != a) ? a : b;
+  return ((a < b) | (a != a)) ? a : b;
 }
 
 // The same of integers.

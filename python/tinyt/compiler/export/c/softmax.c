@@ -144,8 +144,8 @@ static void tt_sum_losses_T(const T* losses, const int64_t* target, const T* w, 
   if (loss != NULL) *loss = (T)(mean ? total / count : total);
 }
 
-// The gradient of the input: (softmax - 1 at the class) times the weight and g, which has an element
-// for each row where `g_step` is 1; over the sum of the weights for the mean.
+// The gradient of the input: (softmax - 1 at the class) times the weight and g, which has one for
+// each row where `g_step` is 1; over the sum of the weights for the mean.
 static void tt_softmax_nll_input_T(const T* g, const T* x, const int64_t* target, const T* w,
                                    const T* stats, T* dx, int64_t rows, int64_t classes,
                                    int64_t ignored, int64_t g_step, int mean) {
