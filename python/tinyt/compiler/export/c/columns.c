@@ -28,16 +28,17 @@ static inline T tt_join_smallest_T(T a, T b) {
 // Joins rows to one value a column, in order: `width` columns side by side.
 static void tt_join_rows_K_S_T(const S* x, int64_t step, int64_t rows, int64_t width,
                                T* restrict found) {
-  int64_t i = 0;
-  for (; i + 4 <= rows; i += 4) {
+  const int64_t whole = rows / 4 * 4;
+  for (int64_t i = 0; i < whole; i += 4) {
     const S *a = x + i * step, *b = a + step, *c = b + step, *d = c + step;
     for (int64_t j = 0; j < width; ++j) {
       const T first = tt_join_K_T(tt_join_K_T(found[j], (T)a[j]), (T)b[j]);
       found[j] = tt_join_K_T(tt_join_K_T(first, (T)c[j]), (T)d[j]);
     }
   }
-  for (; i < rows; ++i) {
-    for (int64_t j = 0; j < width; ++j) found[j] = tt_join_K_T(found[j], (T)x[i * step + j]);
+  for (int64_t i = 0; i < rows % 4; ++i) {
+    const S* a = x + (whole + i) * step;
+    for (int64_t j = 0; j < width; ++j) found[j] = tt_join_K_T(found[j], (T)a[j]);
   }
 }
 

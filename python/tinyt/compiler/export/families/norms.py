@@ -40,11 +40,17 @@ def compute_of(x: Value) -> tinyt.dtype:
     return tinyt.float64 if x.dtype is tinyt.float64 else tinyt.float32
 
 
-def functions_of(call: Call, t: tinyt.dtype) -> dict[str, str]:
-    """The words of templates: type, exponential below 0, logarithm."""
-    is_single = t is tinyt.float32
-    below = "tt_exp_below_f32" if is_single else call.out.scalar("exp", t)
-    return {"T": c_type(t), "E": below, "L": call.out.scalar("log", t)}
+def functions_of(call: Call, t: tinyt.dtype, *names: str) -> dict[str, str]:
+    """The words of templates: the type; and exponential below 0 (E), logarithm (L), where named."""
+    words = {"T": c_type(t)}
+    if "E" in names:
+        words["E"] = "tt_exp_below_f32" if t is tinyt.float32 else call.out.scalar("exp", t)
+    if "L" in names:
+        words["L"] = call.out.scalar("log", t)
+    return words
+
+
+_NAMES = {"softmax": "E", "log_softmax": "EL", "log_softmax_backward": "E"}
 
 
 def lines(x: Value, dim: int) -> Value:
@@ -61,8 +67,8 @@ def _softmax(call: Call) -> None:
     operands = [call.dense(lines(x, dim), t) for x in call.x]
     to = results.add(lines(y, dim), t)
     n = y.shape[dim] if y.shape else 1
-    function = f"tt_{call.op}_T"
-    call.run("softmax", function, *operands, to, y.numel // n, n, **functions_of(call, t))
+    words = functions_of(call, t, *_NAMES.get(call.op, ""))
+    call.run("softmax", f"tt_{call.op}_T", *operands, to, y.numel // n, n, **words)
     results.finish()
 
 

@@ -123,9 +123,11 @@ def _moments(call: Call) -> None:
         return
     kind = "spread" if call.op == "var" else "exps"
     t = tinyt.float64 if x.dtype is tinyt.float64 else tinyt.float32
-    words = {"T": c_type(t), "K": kind, "E": call.out.scalar("exp", t)}
-    call.out.scalar("exp", tinyt.float64)
-    call.out.scalar("log", tinyt.float64)
+    words = {"T": c_type(t), "K": kind}
+    if kind == "exps":
+        words["E"] = call.out.scalar("exp", t)
+        call.out.scalar("exp", tinyt.float64)
+        call.out.scalar("log", tinyt.float64)
     first = call.scratch(y.shape, tinyt.float64)
     second = y if y.dtype is tinyt.float64 else call.scratch(y.shape, tinyt.float64)
     groups = outer, reduced, inner = _groups(x.shape, call.attrs["dims"])
