@@ -11,6 +11,7 @@ from tinyt.compiler.export.source import Memory, c_type
 from tinyt.compiler.export.values import Value
 from tinyt.compiler.passes.views import contiguous
 
+_STRIP = 64  # columns that are worked on side by side
 _SHORTEST = 16  # elements of a channel that is worked on as one row
 
 
@@ -64,11 +65,19 @@ def _softmax(call: Call) -> None:
     if y.numel == 0:
         return
     t, results = compute_of(y), Results(call)
-    operands = [call.dense(lines(x, dim), t) for x in call.x]
-    to = results.add(lines(y, dim), t)
-    n = y.shape[dim] if y.shape else 1
     words = functions_of(call, t, *_NAMES.get(call.op, ""))
-    call.run("softmax", f"tt_{call.op}_T", *operands, to, y.numel // n, n, **words)
+    n = y.shape[dim] if y.shape else 1
+    outer, columns = prod(y.shape[:dim]), prod(y.shape[dim + 1 :])
+    operands = [call.dense(x, t) for x in call.x]
+    to = results.add(y, t)
+    if columns == 1:
+        call.run("softmax", f"tt_{call.op}_T", *operands, to, outer, n, **words)
+    else:
+        function = "tt_strips_backward_K_T" if len(operands) > 1 else "tt_strips_K_T"
+        levels = 35 + max(1, -(-n // 4096)).bit_length()
+        work = call.scratch((levels, _STRIP), t)
+        words |= {"K": call.op.removesuffix("_backward"), "W": str(_STRIP)}
+        call.run("softmax", function, *operands, to, outer, n, columns, work, **words)
     results.finish()
 
 
