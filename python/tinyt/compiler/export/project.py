@@ -113,7 +113,8 @@ class _Project:
             lines += self._visible()
         if parts.generators:
             lines += [
-                "// Begins the random numbers of a generator anew.",
+                "// Begins the random numbers of a generator anew, as manual_seed() does. They are",
+                f"// numbered by their first use: 0 to {len(parts.generators) - 1}. All begin with 0.",
                 f"void {name}_seed(int generator, int64_t seed);",
                 "",
             ]
@@ -173,6 +174,7 @@ class _Project:
             f"{self._signature()} {{",
             *self._unused(),
             *(f"  {statement}" for statement in parts.statements),
+            *(f"  counters[{i}] += {count}u;" for i, count in enumerate(parts.generators)),
             "  return 0;",
             "}",
         ]
@@ -228,13 +230,13 @@ class _Project:
         yield ""
 
     def _generators(self) -> Iterator[str]:
-        count = self.parts.generators
+        count = len(self.parts.generators)
         if not count:
             return
-        yield f"static int64_t seeds[{count}], counters[{count}];"
+        yield f"static uint64_t seeds[{count}], counters[{count}];"
         yield ""
         yield f"void {self.name}_seed(int generator, int64_t seed) {{"
-        yield "  seeds[generator] = seed;"
+        yield "  seeds[generator] = (uint64_t)seed;"
         yield "  counters[generator] = 0;"
         yield "}"
         yield ""

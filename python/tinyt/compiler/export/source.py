@@ -126,7 +126,7 @@ class Source:
         name = f"tt_{op}_{dtype.name}"
         if name not in self._functions:
             text = _core.scalar_source([(name, op, dtype)], "c99")
-            head = re.search(rf"static inline \w+ {name}\(", text)
+            head = re.search(rf"^static (const \w+ {name}_table|inline \w+ {name}\()", text, re.M)
             assert head is not None
             self._functions[name] = text[head.start() :]
         return name
