@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 import tinyt
-from tinyt.cli import bench, run, train
+from tinyt.cli import bench, export, run, train
 from tinyt.cli.chars import generate
 from tinyt.cli.errors import CommandError, one_line
 from tinyt.cli.evaluate import evaluate
@@ -22,6 +22,8 @@ examples:
   tinyt train chars --text FILE           train a transformer on a text
   tinyt generate RUN "The "               continue a prompt with it
   tinyt eval RUN                          result of what was trained
+  tinyt export model.py:model --input "float32[1, 784]"
+                                          a model as a project in C
   tinyt bench                             some operations beside NumPy and PyTorch
   tinyt info                              version, instruction set, threads, memory
 
@@ -68,6 +70,13 @@ def build_parser() -> argparse.ArgumentParser:
             "generate",
             help="continue a prompt",
             description="Continue a prompt with what `tinyt train chars` learned.",
+        )
+    )
+    export.add_arguments(
+        commands.add_parser(
+            "export",
+            help="write a function as C",
+            description="Write a function's planned program, or a module's, as C99: docs/export.md.",
         )
     )
     bench.add_arguments(

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from tinyt.tensor import Tensor
 
 # Each registers how it writes some ops.
-for _family in ("moves", "products", "convolutions", "reductions", "norms", "searches", "draws",
-                "losses", "attention", "updates"):
+for _family in ("moves", "indexing", "pooling", "scans", "products", "convolutions", "reductions",
+                "norms", "searches", "draws", "losses", "attention", "updates"):
     import_module(f"{__package__}.families.{_family}")
 
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 import struct
+import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import tinyt
 from tinyt.compiler.export.source import c_type
+from tinyt.compiler.export.values import Value
 
 if TYPE_CHECKING:
-    from tinyt.compiler.export.program import Exported, Port
+    from tinyt.compiler.export.program import Exported, Port, Weight
     from tinyt.tensor import Tensor
 
 _ARRAYS = 2**20  # bytes of weights up to which they are arrays in C by default
@@ -113,8 +115,8 @@ class _Project:
             lines += self._visible()
         if parts.generators:
             lines += [
-                "// Begins the random numbers of a generator anew, as manual_seed() does. They are",
-                f"// numbered by their first use: 0 to {len(parts.generators) - 1}. All begin with 0.",
+                "// Begins the random numbers of a generator anew, as manual_seed() does; they are",
+                f"// numbered by first use: 0 to {len(parts.generators) - 1}. Seeds are 0 at first.",
                 f"void {name}_seed(int generator, int64_t seed);",
                 "",
             ]
@@ -264,8 +266,8 @@ class _Project:
         data = bytearray()
         for w, offset in zip(self.parts.weights, self._offsets()[0], strict=True):
             data += bytes(offset - len(data)) + _bytes(w.tensor)
-        data += bytes(self._offsets()[1] - len(data))
-        return struct.pack("=QQQ", _MAGIC, len(data), _checksum(data)) + data
+        data += bytes(max(1, self._offsets()[1]) - len(data))
+        return struct.pack("=QQQ", _MAGIC, len(data), zlib.crc32(data)) + data
 
     def _loading(self) -> Iterator[str]:
         text = _LOADING + (_SAVING if any(w.written for w in self.parts.weights) else "")
@@ -296,7 +298,7 @@ class _Project:
         for x, tensor in zip(parts.inputs, given, strict=True):
             const = "" if x.written else "const "
             lines.append(f"static {const}{c_type(x.dtype)} {x.name}[{max(1, _span(x))}] = {{")
-            lines += [*_rows(whole(tensor)), "};"]
+            lines += [*_rows(tensor.as_strided((_span(x),), (1,))), "};"]
         for y, tensor in zip(parts.outputs, expected, strict=True):
             type_ = c_type(y.dtype)
             lines.append(f"static const {type_} expected_{y.name}[{max(1, y.nbytes // y.dtype.itemsize)}] = {{")
@@ -369,21 +371,8 @@ def _span(x: Port) -> int:
 
 def _described(x: Port) -> str:
     shape = f"{x.dtype.name}{list(x.shape)}"
-    return shape if tuple(x.stride) == _contiguous(x.shape) else f"{shape}, strides {list(x.stride)}"
-
-
-def _contiguous(shape: Sequence[int]) -> tuple[int, ...]:
-    from tinyt.compiler.passes.views import contiguous
-
-    return contiguous(tuple(shape))
-
-
-def whole(x: Tensor) -> Tensor:
-    """The memory of a tensor from its first element to its last, 1-d."""
-    if x.numel() == 0:
-        return x.reshape(-1)
-    last = sum((n - 1) * s for n, s in zip(x.shape, x.stride(), strict=True))
-    return x.as_strided((last + 1,), (1,))
+    is_dense = Value(x.shape, x.stride, x.dtype, x.name).is_dense
+    return shape if is_dense else f"{shape}, strides {list(x.stride)}"
 
 
 def _bytes(x: Tensor) -> bytes:
@@ -423,23 +412,17 @@ _MAGIC = 0x3130575459544954  # "TITYTW01"
 _CANNOT_READ, _OTHER_FILE, _NOT_WRITTEN = 1001, 1002, 1003
 
 
-def _checksum(data: bytes | bytearray) -> int:
-    """FNV-1a over 64-bit words; ``data`` is a multiple of 8 bytes."""
-    found = 0xCBF29CE484222325
-    for (word,) in struct.iter_unpack("=Q", data):
-        found = (found ^ word) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
-    return found
-
-
 _LOADING = """\
-static uint64_t checksum(void) {{
-  uint64_t sum = 0xcbf29ce484222325u;
-  for (size_t i = 0; i < sizeof weights.bytes; i += sizeof(uint64_t)) {{
-    uint64_t word;
-    memcpy(&word, weights.bytes + i, sizeof word);
-    sum = (sum ^ word) * 0x100000001b3u;
+// CRC-32 as zlib has it.
+static uint32_t checksum(const unsigned char* data, size_t n) {{
+  uint32_t table[256], sum = 0xffffffffu;
+  for (uint32_t i = 0; i < 256; ++i) {{
+    table[i] = i;
+    for (int bit = 0; bit < 8; ++bit)
+      table[i] = table[i] >> 1 ^ ((table[i] & 1) != 0 ? 0xedb88320u : 0);
   }}
-  return sum;
+  for (size_t i = 0; i < n; ++i) sum = sum >> 8 ^ table[(sum ^ data[i]) & 0xff];
+  return ~sum;
 }}
 
 int {name}_load(const char* path) {{
@@ -452,7 +435,7 @@ int {name}_load(const char* path) {{
   fclose(file);
   if (whole != 2 || more != EOF || head[0] != {magic} || head[1] != sizeof weights.bytes)
     return {other};
-  return checksum() == head[2] ? 0 : {other};
+  return checksum(weights.bytes, sizeof weights.bytes) == head[2] ? 0 : {other};
 }}
 """
 
@@ -460,7 +443,8 @@ _SAVING = """
 int {name}_save(const char* path) {{
   FILE* file = fopen(path, "wb");
   if (file == NULL) return {not_written};
-  const uint64_t head[3] = {{{magic}, sizeof weights.bytes, checksum()}};
+  const uint64_t sum = checksum(weights.bytes, sizeof weights.bytes);
+  const uint64_t head[3] = {{{magic}, sizeof weights.bytes, sum}};
   size_t whole = fwrite(head, sizeof head, 1, file);
   whole += fwrite(weights.bytes, sizeof weights.bytes, 1, file);
   return fclose(file) == 0 && whole == 2 ? 0 : {not_written};

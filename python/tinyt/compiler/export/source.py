@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from importlib import resources
+from textwrap import fill
 from typing import TYPE_CHECKING, NamedTuple
 
 from tinyt import _core
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from tinyt._tensor import dtype
 
@@ -37,8 +38,6 @@ _SUFFIX = {
     "uint64_t": "u64",
     "float": "f32",
     "double": "f64",
-    "float16": "f16",  # of functions that round to it
-    "bfloat16": "bf16",
 }
 # The suffix of functions of the C library over a type.
 _LIBRARY = {"float": "f", "double": ""}
@@ -79,36 +78,54 @@ class Source:
     def __init__(self) -> None:
         self._functions: dict[str, str] = {}  # by name: in the order in which they were first used
         self._kernels: dict[str, str] = {}  # names by text
+        self._tables: dict[str, str] = {}  # the same
         self.statements: list[str] = []
 
     def use(self, template: str, function: str, **types: str) -> str:
         """The name of a function of a template for the given types, which is now in the file.
 
         Templates are C files beside this module with types by single capital letters, which names
-        of functions end with: ``tt_sum_T(const T* x, ...)``. A function that one calls stands in
-        front of it.
+        of functions end with: ``tt_sum_T(const T* x, ...)``. A letter may stand for any other word
+        of C, too: the name of a function, a constant. A function that one calls stands in front
+        of it.
         """
-        text = _template(template)
+        begin, functions = self._of(template, types)
         for letter, type_ in types.items():
-            suffix = rf"(?<=_){letter}(?![A-Za-z0-9])"
-            text = re.sub(rf"\bLIBRARY_{letter}\((\w+)\)", rf"\1{_LIBRARY.get(type_, '')}", text)
-            text = re.sub(suffix, _SUFFIX[type_], text)
-            text = re.sub(rf"\b{letter}\b", type_, text)
-            function = re.sub(suffix, _SUFFIX[type_], function)
-        begin, functions = _functions_of(text)
+            function = _typed(function, letter, type_)
         if function not in functions:
             raise KeyError(f"{template}.c has no function {function}")
-        if begin:
-            self._functions.setdefault(begin, begin)
-        self._add(function, functions)
+        self._add(function, functions, begin)
         return function
 
-    def _add(self, name: str, functions: dict[str, str]) -> None:
+    def _of(
+        self, template: str, types: dict[str, str]
+    ) -> tuple[dict[str, list[str]], dict[str, str]]:
+        """The functions of a template and of those that it names in its first line, and what stands
+        in front of each."""
+        text = _template(template)
+        for letter, type_ in types.items():
+            text = _typed(text, letter, type_)
+        front, functions = _functions_of(text)
+        fronts = [front] if front else []
+        own = list(functions)
+        begin: dict[str, list[str]] = {}
+        others = re.match(r"// Calls functions of ([\w, ]+)\.", text)
+        for other in others[1].split(", ") if others else ():
+            more = self._of(other, types)
+            begin.update(more[0])
+            functions.update(more[1])
+            fronts = [part for parts in more[0].values() for part in parts] + fronts
+        begin.update(dict.fromkeys(own, list(dict.fromkeys(fronts))))
+        return begin, functions
+
+    def _add(self, name: str, functions: dict[str, str], begin: dict[str, list[str]]) -> None:
         if name in self._functions:
             return
+        for part in begin[name]:
+            self._functions.setdefault(part, part)
         for called in re.findall(r"\btt_\w+", functions[name]):
             if called != name and called in functions:
-                self._add(called, functions)
+                self._add(called, functions, begin)
         self._functions[name] = functions[name]
 
     def kernel(self, kernel: _core.FusedKernel, inner: list[int]) -> str:
@@ -120,6 +137,16 @@ class Source:
             name = self._kernels[text] = f"tt_kernel_{len(self._kernels)}"
             self._functions[name] = text.replace("void KERNEL(", f"static void {name}(", 1)
         return self._kernels[text]
+
+    def table(self, values: Sequence[int]) -> str:
+        """An array of int64s as an argument; a long one is a constant of the file."""
+        if len(values) <= 8:
+            return sizes(values)
+        lines = fill(", ".join(map(str, values)), 96, initial_indent="  ", subsequent_indent="  ")
+        if lines not in self._tables:
+            name = self._tables[lines] = f"tt_table_{len(self._tables)}"
+            self._functions[name] = f"static const int64_t {name}[] = {{\n{lines}}};\n"
+        return self._tables[lines]
 
     def scalar(self, op: str, dtype: dtype) -> str:
         """The name of a scalar op's function in a dtype, which is now in the file."""
@@ -150,6 +177,13 @@ class Source:
         return [_MEMORY.sub(address, statement) for statement in self.statements]
 
 
+def _typed(text: str, letter: str, type_: str) -> str:
+    """A text with a type for a letter, and what names end with for it."""
+    text = re.sub(rf"\bLIBRARY_{letter}\((\w+)\)", rf"\1{_LIBRARY.get(type_, '')}", text)
+    text = re.sub(rf"(?<=_){letter}(?![A-Za-z0-9])", _SUFFIX.get(type_, type_), text)
+    return re.sub(rf"\b{letter}\b", type_, text)
+
+
 def _functions_of(text: str) -> tuple[str, dict[str, str]]:
     """What stands at the beginning of a template, which ends with a blank line, and its functions
     by their names, each with the comment in front of it."""
@@ -171,7 +205,10 @@ def _functions_of(text: str) -> tuple[str, dict[str, str]]:
 
 
 def _template(name: str) -> str:
-    return (resources.files(__package__) / "c" / f"{name}.c").read_text(encoding="utf-8")
+    """The text of a template, behind that of the one that its first line says it calls."""
+    text = (resources.files(__package__) / "c" / f"{name}.c").read_text(encoding="utf-8")
+    called = re.match(r"// Calls functions of (\w+)\.c\.\n\n", text)
+    return text if called is None else f"{_template(called[1])}\n{text[called.end() :]}"
 
 
 def sizes(values: Iterable[int]) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING
 
+import tinyt
 from tinyt.compiler.export.source import Memory, bits_type
 from tinyt.compiler.passes.views import contiguous
 
@@ -34,12 +35,26 @@ class Value:
             for n, have, want in zip(self.shape, self.stride, contiguous(self.shape), strict=True)
         )
 
+    def view(self, shape: Sequence[int], stride: Sequence[int], offset: int = 0) -> Value:
+        """Another view of the same memory, which begins ``offset`` elements behind this one."""
+        at = self.at
+        if isinstance(at, Memory):
+            at = at._replace(offset=at.offset + offset * self.dtype.itemsize)
+        elif offset:
+            at = f"{at} + {offset}"
+        return Value(shape, stride, self.dtype, at)
+
     def as_bits(self) -> str:
         """The expression with the unsigned type of its size."""
         return pointer(self.at, bits_type(self.dtype))
 
     def __str__(self) -> str:
         return str(self.at)
+
+
+def wide(t: dtype) -> dtype:
+    """The dtype that values are computed in: float32 for halves, else their own."""
+    return tinyt.float32 if t in (tinyt.float16, tinyt.bfloat16) else t
 
 
 def pointer(at: Memory | str, type_: str) -> str:

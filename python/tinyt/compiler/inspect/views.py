@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from tinyt import _core
+from tinyt._autograd import GradMode
 from tinyt._capture import CompiledBase, describe
 from tinyt.compiler import inspect
 
@@ -104,11 +105,15 @@ class Views(CompiledBase):
 
         With arguments, the program is that of a call with them, which is made where there is none
         yet. RuntimeError where there is no program; NotImplementedError where a step has no form
-        in C, or ``backward()`` of the result would be a program of its own: export a call under
-        `no_grad`, or a whole training step. See docs/export.md.
+        in C. Where the result requires grad, it is exported without its backward pass; a whole
+        training step, which calls ``backward()`` itself, is one program. See docs/export.md.
         """
-        if args or kwargs:
+        if args or kwargs or not self.entries:
             entry, leaves = self._entry_for(args, kwargs)
+            backward = entry.capture.backward
+            if backward is not None and backward.roots:  # the result alone is wanted
+                with GradMode(False):
+                    entry, leaves = self._entry_for(args, kwargs)
         else:
             entry, leaves = self._last("export_c"), None
         return import_module("tinyt.compiler.export.api").export_entry(

@@ -1,3 +1,5 @@
+// Calls functions of products.
+
 // What a convolution goes over: channels of a group, and along three dimensions the source with its
 // border, the taps, the positions of the output, and the steps of both.
 #ifndef TT_GEOMETRY
@@ -57,28 +59,60 @@ static int64_t tt_offset(const tt_geometry* g, int64_t tap) {
          c * g->dilation[2];
 }
 
-// One group of one sample: y [outputs, positions] = w [outputs, taps] times what the taps read, a
-// panel of positions after another.
-static void tt_conv_group_T(const T* x, const T* w, T* y, int64_t outputs, const tt_geometry* g,
-                            T* panel) {
+// One group of one sample: y [outputs, positions] = w [outputs, taps] times what the taps read.
+// Along a line the taps of neighbours are neighbours, so positions are counted as those of the
+// source: a tile takes what it needs where it lies, and gives some that no output has. Taps are
+// taken 128 at a time, which stay in the nearest cache for all outputs. `offset` holds a number for
+// each tap, `sums` TT_COLUMNS for each output and 5 more; the source has TT_COLUMNS more elements
+// behind it.
+static void tt_conv_lines_T(const T* x, const T* w, T* y, int64_t outputs, const tt_geometry* g,
+                            int64_t* offset, T* sums) {
+  const int64_t taps = g->channels * g->taps[0] * g->taps[1] * g->taps[2];
+  const int64_t lines = g->positions[1], width = g->positions[2], pitch = g->source[2];
+  const int64_t positions = g->positions[0] * lines * width;
+  for (int64_t t = 0; t < taps; ++t) offset[t] = tt_offset(g, t);
+  for (int64_t plane = 0; plane < g->positions[0]; ++plane) {
+    const T* from = x + plane * g->step[0] * g->source[1] * pitch;
+    T* to = y + plane * lines * width;
+    const int64_t end = (lines - 1) * pitch + width;
+    for (int64_t first = 0; first < end; first += TT_COLUMNS_T) {
+      if (first % pitch >= width && first % pitch + TT_COLUMNS_T <= pitch) continue;
+      for (int64_t i = 0; i < (outputs + 5) * TT_COLUMNS_T; ++i) sums[i] = 0;
+      for (int64_t t = 0; t < taps; t += 128)
+        for (int64_t i = 0; i < outputs; i += 6) {
+          const T* row[6];
+          for (int r = 0; r < 6; ++r) row[r] = w + (i + (i + r < outputs ? r : 0)) * taps + t;
+          tt_tile_T(row, 1, from + first, offset + t, taps - t < 128 ? taps - t : 128,
+                    sums + i * TT_COLUMNS_T);
+        }
+      int64_t j = 0;
+      while (j < TT_COLUMNS_T && first + j < end) {
+        const int64_t line = (first + j) / pitch, column = (first + j) % pitch;
+        int64_t n = width - column;
+        if (n > TT_COLUMNS_T - j) n = TT_COLUMNS_T - j;
+        if (n > 0)
+          tt_put_T(sums + j, outputs, n, NULL, 0, 0, to + line * width + column, positions);
+        j += n > 0 ? n : pitch - column;
+      }
+    }
+  }
+}
+
+// The same with any step: a panel of positions after another, what they read copied into it.
+static void tt_conv_panels_T(const T* x, const T* w, T* y, int64_t outputs, const tt_geometry* g,
+                             int64_t* at, T* panel) {
   const int64_t taps = g->channels * g->taps[0] * g->taps[1] * g->taps[2];
   const int64_t positions = g->positions[0] * g->positions[1] * g->positions[2];
+  for (int64_t t = 0; t < taps; ++t) at[t] = t * TT_COLUMNS_T;
   for (int64_t j = 0; j < positions; j += TT_COLUMNS_T) {
     const int64_t columns = positions - j < TT_COLUMNS_T ? positions - j : TT_COLUMNS_T;
     int64_t base[TT_COLUMNS_T];
     tt_bases(g, j, columns, base);
-    const int dense = columns == TT_COLUMNS_T && g->step[2] == 1 &&
-                      base[TT_COLUMNS_T - 1] == base[0] + TT_COLUMNS_T - 1;
     for (int64_t p = 0; p < taps; ++p) {
       const T* from = x + tt_offset(g, p);
       T* to = panel + p * TT_COLUMNS_T;
-      if (dense) {
-        from += base[0];
-        for (int i = 0; i < TT_COLUMNS_T; ++i) to[i] = from[i];
-      } else {
-        for (int64_t i = 0; i < columns; ++i) to[i] = from[base[i]];
-        for (int64_t i = columns; i < TT_COLUMNS_T; ++i) to[i] = 0;
-      }
+      for (int64_t i = 0; i < columns; ++i) to[i] = from[base[i]];
+      for (int64_t i = columns; i < TT_COLUMNS_T; ++i) to[i] = 0;
     }
     for (int64_t i = 0; i < outputs; i += 6) {
       const int64_t rows = outputs - i < 6 ? outputs - i : 6;
@@ -86,54 +120,82 @@ static void tt_conv_group_T(const T* x, const T* w, T* y, int64_t outputs, const
       T sums[6 * TT_COLUMNS_T];
       for (int s = 0; s < 6 * TT_COLUMNS_T; ++s) sums[s] = 0;
       for (int r = 0; r < 6; ++r) row[r] = w + (i + (r < rows ? r : 0)) * taps;
-      tt_tile_T(row, 1, panel, TT_COLUMNS_T, taps, sums);
+      tt_tile_T(row, 1, panel, at, taps, sums);
       tt_put_T(sums, rows, columns, NULL, 0, 0, y + i * positions + j, positions);
     }
   }
 }
 
-// The same where a group has few outputs: one tap after another, along lines.
+// TT_COLUMNS sums of w[t] * x[offset[t] + i].
+TT_FUSED static void tt_taps_T(const T* w, const T* x, const int64_t* offset, int64_t taps,
+                               T* sums) {
+  TT_FUSE
+#if defined(__GNUC__)
+  tt_register_T s0 = {0}, s1 = {0}, u, v;
+  for (int64_t t = 0; t < taps; ++t) {
+    memcpy(&u, x + offset[t], TT_REGISTER);
+    memcpy(&v, x + offset[t] + TT_LANES_T, TT_REGISTER);
+    s0 = s0 + w[t] * u;
+    s1 = s1 + w[t] * v;
+  }
+  memcpy(sums, &s0, TT_REGISTER);
+  memcpy(sums + TT_LANES_T, &s1, TT_REGISTER);
+#else
+  for (int i = 0; i < TT_COLUMNS_T; ++i) sums[i] = 0;
+  for (int64_t t = 0; t < taps; ++t)
+    for (int i = 0; i < TT_COLUMNS_T; ++i) sums[i] += w[t] * x[offset[t] + i];
+#endif
+}
+
+// The same where a group has few outputs: each by itself, TT_COLUMNS positions of a line at once.
+// The source has as many elements more behind it as that many steps.
 static void tt_conv_few_T(const T* x, const T* w, T* y, int64_t outputs, const tt_geometry* g,
-                          T* panel) {
+                          int64_t* offset) {
   const int64_t taps = g->channels * g->taps[0] * g->taps[1] * g->taps[2];
   const int64_t lines = g->positions[0] * g->positions[1], width = g->positions[2];
   const int64_t step = g->step[2];
-  (void)panel;
+  for (int64_t t = 0; t < taps; ++t) offset[t] = tt_offset(g, t);
   for (int64_t o = 0; o < outputs; ++o)
     for (int64_t l = 0; l < lines; ++l) {
       const int64_t p = l / g->positions[1], r = l % g->positions[1];
       const T* line = x + (p * g->step[0] * g->source[1] + r * g->step[1]) * g->source[2];
-      T* restrict to = y + (o * lines + l) * width;
-      for (int64_t j = 0; j < width; ++j) to[j] = 0;
-      for (int64_t t = 0; t < taps; ++t) {
-        const T* restrict from = line + tt_offset(g, t);
-        const T factor = w[o * taps + t];
+      T* to = y + (o * lines + l) * width;
+      for (int64_t j = 0; j < width; j += TT_COLUMNS_T) {
+        const int64_t n = width - j < TT_COLUMNS_T ? width - j : TT_COLUMNS_T;
+        T sums[TT_COLUMNS_T];
         if (step == 1) {
-          for (int64_t j = 0; j < width; ++j) to[j] += factor * from[j];
+          tt_taps_T(w + o * taps, line + j, offset, taps, sums);
         } else {
-          for (int64_t j = 0; j < width; ++j) to[j] += factor * from[j * step];
+          for (int i = 0; i < TT_COLUMNS_T; ++i) sums[i] = 0;
+          for (int64_t t = 0; t < taps; ++t)
+            for (int i = 0; i < TT_COLUMNS_T; ++i)
+              sums[i] += w[o * taps + t] * line[offset[t] + (j + i) * step];
         }
+        for (int64_t i = 0; i < n; ++i) to[j + i] = sums[i];
       }
     }
 }
 
 // All samples and groups. `size` and `border` are of the source; `bordered` holds the channels of a
-// group with their border, where there is one.
+// group with their border and some more (tt_conv_few), `at` a number for each tap, `panel`
+// TT_COLUMNS elements for each tap or output and 5 more, whichever are more.
 static void tt_convolution_T(const T* x, const T* w, T* y, int64_t samples, int64_t groups,
                              int64_t outputs, const tt_geometry* g, const int64_t* size,
-                             const int64_t* border, T* bordered, T* panel) {
+                             const int64_t* border, T* bordered, int64_t* at, T* panel) {
   const int64_t read = g->channels * size[0] * size[1] * size[2];
   const int64_t taps = g->channels * g->taps[0] * g->taps[1] * g->taps[2];
   const int64_t made = outputs * g->positions[0] * g->positions[1] * g->positions[2];
-  const int has_border = border[0] + border[1] + border[2] > 0;
+  const int64_t volume = g->channels * g->source[0] * g->source[1] * g->source[2];
+  for (int i = 0; i < TT_COLUMNS_T * g->step[2]; ++i) bordered[volume + i] = 0;
   for (int64_t i = 0; i < samples * groups; ++i) {
-    const T* source = x + i * read;
     const T* weight = w + i % groups * outputs * taps;
-    if (has_border) tt_border_T(source, g->channels, size, border, bordered);
+    tt_border_T(x + i * read, g->channels, size, border, bordered);
     if (outputs < 4) {
-      tt_conv_few_T(has_border ? bordered : source, weight, y + i * made, outputs, g, panel);
+      tt_conv_few_T(bordered, weight, y + i * made, outputs, g, at);
+    } else if (g->step[1] == 1 && g->step[2] == 1) {
+      tt_conv_lines_T(bordered, weight, y + i * made, outputs, g, at, panel);
     } else {
-      tt_conv_group_T(has_border ? bordered : source, weight, y + i * made, outputs, g, panel);
+      tt_conv_panels_T(bordered, weight, y + i * made, outputs, g, at, panel);
     }
   }
 }
@@ -143,7 +205,8 @@ static void tt_convolution_T(const T* x, const T* w, T* y, int64_t samples, int6
 // 64 positions of all taps.
 static void tt_convolution_input_T(const T* dy, const T* w, T* dx, int64_t samples, int64_t groups,
                                    int64_t outputs, const tt_geometry* g, const int64_t* size,
-                                   const int64_t* border, T* bordered, T* columns, T* panel) {
+                                   const int64_t* border, T* bordered, T* columns, T* panel,
+                                   int64_t* at) {
   const int64_t read = g->channels * size[0] * size[1] * size[2];
   const int64_t taps = g->channels * g->taps[0] * g->taps[1] * g->taps[2];
   const int64_t positions = g->positions[0] * g->positions[1] * g->positions[2];
@@ -157,7 +220,7 @@ static void tt_convolution_input_T(const T* dy, const T* w, T* dx, int64_t sampl
       int64_t base[64];
       tt_bases(g, j, n, base);
       tt_product_T(weight, 1, taps, gradient + j, positions, 1, NULL, 0, 0, columns, taps, n,
-                   outputs, panel);
+                   outputs, panel, at);
       for (int64_t p = 0; p < taps; ++p) {
         T* to = bordered + tt_offset(g, p);
         for (int64_t k = 0; k < n; ++k) to[base[k]] += columns[p * n + k];
@@ -171,11 +234,12 @@ static void tt_convolution_input_T(const T* dy, const T* w, T* dx, int64_t sampl
 // after another, samples added up in their order.
 static void tt_convolution_weight_T(const T* dy, const T* x, T* dw, int64_t samples, int64_t groups,
                                     int64_t outputs, const tt_geometry* g, const int64_t* size,
-                                    const int64_t* border, T* bordered, T* panel) {
+                                    const int64_t* border, T* bordered, T* panel, int64_t* at) {
   const int64_t read = g->channels * size[0] * size[1] * size[2];
   const int64_t taps = g->channels * g->taps[0] * g->taps[1] * g->taps[2];
   const int64_t positions = g->positions[0] * g->positions[1] * g->positions[2];
   for (int64_t i = 0; i < groups * outputs * taps; ++i) dw[i] = 0;
+  for (int64_t p = 0; p < positions; ++p) at[p] = p * TT_COLUMNS_T;
   for (int64_t i = 0; i < samples * groups; ++i) {
     const T* gradient = dy + i * outputs * positions;
     T* weight = dw + i % groups * outputs * taps;
@@ -197,7 +261,7 @@ static void tt_convolution_weight_T(const T* dy, const T* x, T* dw, int64_t samp
         T sums[6 * TT_COLUMNS_T];
         for (int s = 0; s < 6 * TT_COLUMNS_T; ++s) sums[s] = 0;
         for (int r = 0; r < 6; ++r) row[r] = gradient + (o + (r < rows ? r : 0)) * positions;
-        tt_tile_T(row, 1, panel, TT_COLUMNS_T, positions, sums);
+        tt_tile_T(row, 1, panel, at, positions, sums);
         T* to = weight + o * taps + t;
         tt_put_T(sums, rows, columns, to, taps, 1, to, taps);
       }

@@ -53,9 +53,8 @@ static void tt_units_f64(uint64_t seed, uint64_t counter, double* y) {
   uint64_t words[256];
   tt_random_wide_words(seed, counter, words);
   for (int j = 0; j < 256; ++j) {
-    const double high = (double)(int32_t)(words[j] >> 33), odd = (double)(int32_t)(words[j] >> 32 & 1);
-    const double low = (double)(int32_t)(words[j] >> 11 & 0x1FFFFF);
-    y[j] = (2 * high + odd) * 0x1p-32 + low * 0x1p-53;
+    const double high = (double)(words[j] >> 32), low = (double)(words[j] >> 11 & 0x1FFFFF);
+    y[j] = high * 0x1p-32 + low * 0x1p-53;
   }
 }
 

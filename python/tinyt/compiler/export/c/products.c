@@ -26,17 +26,17 @@ typedef T tt_register_T __attribute__((vector_size(TT_REGISTER)));
 #endif
 
 // Adds to 6 rows of TT_COLUMNS sums: a chain of k products for each. Row i of A begins at a[i], its
-// elements are `step` apart; row p of B at b + p * width.
-TT_FUSED static void tt_tile_T(const T* const* a, int64_t step, const T* b, int64_t width, int64_t k,
-                               T* sums) {
+// elements are `step` apart; row p of B begins at b + at[p].
+TT_FUSED static void tt_tile_T(const T* const* a, int64_t step, const T* b, const int64_t* at,
+                               int64_t k, T* sums) {
   TT_FUSE
   const T *a0 = a[0], *a1 = a[1], *a2 = a[2], *a3 = a[3], *a4 = a[4], *a5 = a[5];
 #if defined(__GNUC__)
   tt_register_T s[12] = {{0}};
   for (int64_t p = 0; p < k; ++p) {
     tt_register_T y0, y1;
-    memcpy(&y0, b + p * width, TT_REGISTER);
-    memcpy(&y1, b + p * width + TT_LANES_T, TT_REGISTER);
+    memcpy(&y0, b + at[p], TT_REGISTER);
+    memcpy(&y1, b + at[p] + TT_LANES_T, TT_REGISTER);
     s[0] = s[0] + a0[p * step] * y0;
     s[1] = s[1] + a0[p * step] * y1;
     s[2] = s[2] + a1[p * step] * y0;
@@ -61,7 +61,7 @@ TT_FUSED static void tt_tile_T(const T* const* a, int64_t step, const T* b, int6
   for (int j = 0; j < 6 * TT_COLUMNS_T; ++j) s[j] = 0;
   for (int64_t p = 0; p < k; ++p) {
     for (int j = 0; j < TT_COLUMNS_T; ++j) {
-      const T y = b[p * width + j];
+      const T y = b[at[p] + j];
       s[j] += a0[p * step] * y;
       s[TT_COLUMNS_T + j] += a1[p * step] * y;
       s[2 * TT_COLUMNS_T + j] += a2[p * step] * y;
@@ -90,6 +90,9 @@ static void tt_pack_T(const T* b, int64_t rows, int64_t columns, int64_t k, int6
 // Writes sums into rows of C, with what is added there.
 static void tt_put_T(const T* sums, int64_t rows, int64_t columns, const T* d, int64_t dr, int64_t dc,
                      T* c, int64_t width) {
+  for (int64_t i = 0; i < rows && d == NULL && columns == TT_COLUMNS_T; ++i)
+    memcpy(c + i * width, sums + i * TT_COLUMNS_T, TT_COLUMNS_T * sizeof(T));
+  if (d == NULL && columns == TT_COLUMNS_T) return;
   for (int64_t i = 0; i < rows; ++i) {
     const T* s = sums + i * TT_COLUMNS_T;
     T* to = c + i * width;
@@ -105,17 +108,22 @@ static void tt_put_T(const T* sums, int64_t rows, int64_t columns, const T* d, i
 }
 
 // C [m, n] = A [m, k] B [k, n] + D, dense C; of the others the strides of rows and columns. D may be
-// null, or lie in C. `panel` holds k rows of TT_COLUMNS. Sums are of blocks of 4096 bytes of k.
+// null, or lie in C. `panel` holds k rows of TT_COLUMNS, `at` a number for each. Sums are of blocks
+// of 4096 bytes of k.
 static void tt_product_T(const T* a, int64_t ar, int64_t ac, const T* b, int64_t br, int64_t bc,
                          const T* d, int64_t dr, int64_t dc, T* c, int64_t m, int64_t n, int64_t k,
-                         T* panel) {
+                         T* panel, int64_t* at) {
   const int64_t block = 4096 / (int64_t)sizeof(T);
+  int64_t width = 0;
   for (int64_t j = 0; j < n; j += TT_COLUMNS_T) {
     const int64_t columns = n - j < TT_COLUMNS_T ? n - j : TT_COLUMNS_T;
     // Few rows are over before a copy of B is.
     const int as_it_is = bc == 1 && columns == TT_COLUMNS_T && m <= 12;
     const T* from = as_it_is ? b + j : panel;
-    const int64_t width = as_it_is ? br : TT_COLUMNS_T;
+    if (width != (as_it_is ? br : TT_COLUMNS_T)) {
+      width = as_it_is ? br : TT_COLUMNS_T;
+      for (int64_t p = 0; p < k; ++p) at[p] = p * width;
+    }
     if (!as_it_is) tt_pack_T(b + j * bc, br, bc, k, columns, panel);
     for (int64_t i = 0; i < m; i += 6) {
       const int64_t rows = m - i < 6 ? m - i : 6;
@@ -124,7 +132,7 @@ static void tt_product_T(const T* a, int64_t ar, int64_t ac, const T* b, int64_t
       for (int64_t p = 0; p < k; p += block) {
         const T* row[6];
         for (int r = 0; r < 6; ++r) row[r] = a + (i + (r < rows ? r : 0)) * ar + p * ac;
-        tt_tile_T(row, ac, from + p * width, width, k - p < block ? k - p : block, sums);
+        tt_tile_T(row, ac, from, at + p, k - p < block ? k - p : block, sums);
       }
       tt_put_T(sums, rows, columns, d == NULL ? d : d + i * dr + j * dc, dr, dc, c + i * n + j, n);
     }
@@ -187,7 +195,8 @@ TT_FUSED static void tt_dots_T(const T* x, const T* b, int64_t width, T* y, int6
 // The same as tt_product, of few rows: each by itself, where B lies so that this takes it as it is.
 static void tt_rows_T(const T* a, int64_t ar, int64_t ac, const T* b, int64_t br, int64_t bc,
                       const T* d, int64_t dr, int64_t dc, T* c, int64_t m, int64_t n, int64_t k,
-                      T* row) {
+                      T* row, int64_t* at) {
+  (void)at;
   for (int64_t i = 0; i < m; ++i) {
     if (bc == 1) {
       tt_row_T(a + i * ar, ac, b, br, row, n, k);
@@ -196,31 +205,5 @@ static void tt_rows_T(const T* a, int64_t ar, int64_t ac, const T* b, int64_t br
     }
     for (int64_t j = 0; j < n; ++j)
       c[i * n + j] = d == NULL ? row[j] : row[j] + d[i * dr + j * dc];
-  }
-}
-
-// Products of whole numbers, which wrap; U is the unsigned type of that size.
-static void tt_whole_product_T_U(const T* a, int64_t ar, int64_t ac, const T* b, int64_t br,
-                                 int64_t bc, T* c, int64_t m, int64_t n, int64_t k) {
-  for (int64_t i = 0; i < m; ++i) {
-    for (int64_t j = 0; j < n; ++j) c[i * n + j] = 0;
-    for (int64_t p = 0; p < k; ++p) {
-      const U x = (U)a[i * ar + p * ac];
-      for (int64_t j = 0; j < n; ++j)
-        c[i * n + j] = (T)((U)c[i * n + j] + x * (U)b[p * br + j * bc]);
-    }
-  }
-}
-
-// Of two int8 matrices, as int32.
-static void tt_int_mm(const int8_t* a, int64_t ar, int64_t ac, const int8_t* b, int64_t br,
-                      int64_t bc, int32_t* c, int64_t m, int64_t n, int64_t k) {
-  for (int64_t i = 0; i < m; ++i) {
-    for (int64_t j = 0; j < n; ++j) c[i * n + j] = 0;
-    for (int64_t p = 0; p < k; ++p) {
-      const int32_t x = a[i * ar + p * ac];
-      for (int64_t j = 0; j < n; ++j)
-        c[i * n + j] = (int32_t)((uint32_t)c[i * n + j] + (uint32_t)(x * b[p * br + j * bc]));
-    }
   }
 }

@@ -7,7 +7,7 @@ from math import prod
 
 import tinyt
 from tinyt.compiler.export.calls import Call, emits
-from tinyt.compiler.export.source import c_type, sizes
+from tinyt.compiler.export.source import Memory, c_type, sizes
 from tinyt.compiler.export.values import Value
 
 _FLOATS = {tinyt.float32, tinyt.float64}
@@ -44,21 +44,24 @@ def _write(call: Call, first: Value, second: Value, made: Value) -> None:
     geometry = ", ".join(_list(x) for x in (*parts, _three(call.attrs["dilation"], 1)))
     counts = source.shape[0], groups, weight.shape[0] // groups
     plan = (*counts, f"&(const tt_geometry){{{channels}, {geometry}}}", sizes(size), sizes(border))
-    bordered = call.scratch_bytes(channels * prod(outer) * item, t)
+    bordered = call.scratch_bytes(channels * prod(outer) * item + _ROW * parts[3][2], t)
     reads, rows = channels * prod(taps), prod(positions)
-    call.out.use("products", "tt_tile_T", T=t)
-    call.out.use("products", "tt_product_T", T=t)
+
+    def numbers(count: int) -> Memory:
+        return call.scratch_bytes(8 * count, "int64_t")
+
     if call.op == "conv":
-        panel = call.scratch_bytes(reads * _ROW, t)
+        panel = call.scratch_bytes(max(reads, counts[2] + 5) * _ROW, t)
         call.run(
-            *("convolutions", "tt_convolution_T", source, weight, output, *plan, bordered, panel),
+            *("convolutions", "tt_convolution_T", source, weight, output, *plan),
+            *(bordered, numbers(reads), panel),
             T=t,
         )
     elif call.op == "conv_backward_weight":
         panel = call.scratch_bytes(rows * _ROW, t)
         call.run(
             *("convolutions", "tt_convolution_weight_T", output, source, weight, *plan),
-            *(bordered, panel),
+            *(bordered, panel, numbers(rows)),
             T=t,
         )
     else:
@@ -66,7 +69,7 @@ def _write(call: Call, first: Value, second: Value, made: Value) -> None:
         panel = call.scratch_bytes(counts[2] * _ROW, t)
         call.run(
             *("convolutions", "tt_convolution_input_T", output, weight, source, *plan),
-            *(bordered, columns, panel),
+            *(bordered, columns, panel, numbers(counts[2])),
             T=t,
         )
 

@@ -31,11 +31,13 @@ def _linear(call: Call) -> None:
 def _int_mm(call: Call) -> None:
     a, b = call.x
     sizes = call.y[0].shape[0], call.y[0].shape[1], a.shape[1]
-    call.run("products", "tt_int_mm", a, *a.stride, b, *b.stride, call.y[0], *sizes)
+    call.run("whole_products", "tt_int_mm", a, *a.stride, b, *b.stride, call.y[0], *sizes)
 
 
 def product(call: Call, a: Value, b: Value, d: Value | None, y: Value) -> None:
     """Writes y = a b + d, over batches that broadcast; d is null or broadcasts to y."""
+    if len(a.shape) == 1 or len(b.shape) == 1:
+        return _vector(call, a, b, d, y)
     if y.dtype.is_floating_point and y.dtype not in _FLOATS:
         wide = call.scratch(y.shape, tinyt.float32)
         terms = [x if x is None else call.dense(x, tinyt.float32) for x in (a, b, d)]
@@ -68,6 +70,24 @@ def product(call: Call, a: Value, b: Value, d: Value | None, y: Value) -> None:
     return _batch(call, a, b, d, add[-2:], y, outer, steps)
 
 
+def _vector(call: Call, a: Value, b: Value, d: Value | None, y: Value) -> None:
+    """The same where an operand has one dimension: a row on the left, a column on the right."""
+    shape, added = list(y.shape), () if d is None else broadcast(d, y.shape)
+    steps = list(added)
+    if len(a.shape) == 1:
+        a = Value((1, *a.shape), (0, *a.stride), a.dtype, a.at)
+        at = len(shape) - (len(b.shape) > 1)
+        shape.insert(at, 1)
+        steps.insert(at, 0)
+    if len(b.shape) == 1:
+        b = Value((*b.shape, 1), (*b.stride, 0), b.dtype, b.at)
+        shape.append(1)
+        steps.append(0)
+    if d is not None:
+        d = Value(shape, steps, d.dtype, d.at)
+    product(call, a, b, d, Value(shape, contiguous(tuple(shape)), y.dtype, y.at))
+
+
 def _arguments(
     call: Call,
     ra: Sequence[int],
@@ -84,13 +104,14 @@ def _arguments(
     t = c_type(y.dtype)
     few = m <= _FEW and (rb[1] == 1 or (rb[0] == 1 and ra[1] == 1) or k == 1)
     if few:
-        function, scratch = "tt_rows_T", call.scratch_bytes(n * y.dtype.itemsize, t)
+        function, scratch = "tt_rows_T", [call.scratch_bytes(n * y.dtype.itemsize, t), "NULL"]
     else:
-        function, scratch = "tt_product_T", call.scratch_bytes(k * _COLUMNS, t)
+        panel, numbers = call.scratch_bytes(k * _COLUMNS, t), call.scratch_bytes(8 * k, "int64_t")
+        function, scratch = "tt_product_T", [panel, numbers]
     parts = [
         *("{a}", str(ra[0]), str(ra[1]), "{b}", str(rb[0]), str(rb[1])),
         *("{d}", str(rd[0] if has_d else 0), str(rd[1] if has_d else 0), "{y}"),
-        *(str(m), str(n), str(k), str(scratch)),
+        *(str(m), str(n), str(k), *map(str, scratch)),
     ]
     return function, parts
 
@@ -144,7 +165,7 @@ def _whole(call: Call, a: Value, b: Value, d: Value | None, y: Value) -> None:
     strides = [broadcast(x, (*batch, *x.shape[-2:]))[: len(batch)] for x in (a, b)]
     outer, (sa, sb, sy) = merged(batch, [*strides, contiguous(y.shape)[: len(batch)]])
     t, u = c_type(y.dtype), bits_type(y.dtype)
-    function = call.out.use("products", "tt_whole_product_T_U", T=t, U=u)
+    function = call.out.use("whole_products", "tt_whole_product_T_U", T=t, U=u)
     loops = "".join(f"for (int64_t i{i} = 0; i{i} < {c}; ++i{i}) " for i, c in enumerate(outer))
     x, z, to = (
         str(v) + "".join(f" + i{i} * {s}" for i, s in enumerate(step) if s)

@@ -1,0 +1,115 @@
+"""`tinyt export`: a function as a program in another language."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import runpy
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import tinyt
+from tinyt import stand_in
+from tinyt.cli.errors import CommandError
+from tinyt.dtypes import ALL
+
+_TARGETS = ("c",)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds those of `tinyt export`."""
+    parser.add_argument(
+        "function",
+        metavar="FILE.py:NAME",
+        help="a function or module that the file has under that name once it has run",
+    )
+    parser.add_argument("--target", choices=_TARGETS, default="c", help="the language (c)")
+    parser.add_argument(
+        "--input",
+        metavar="TYPE",
+        action="append",
+        default=[],
+        help='what the function is called with, as "float32[1, 784]"; once for each argument. '
+        "Floats are drawn, others are zeros",
+    )
+    parser.add_argument(
+        "--arguments",
+        metavar="NAME",
+        help="instead: a tuple of arguments that the file has, or a function that gives it",
+    )
+    parser.add_argument("--out", metavar="DIR", help="folder to write (that of the name)")
+    parser.add_argument("--name", metavar="NAME", help="what names in C begin with (the function's)")
+    parser.add_argument(
+        "--weights",
+        choices=("arrays", "file"),
+        help="where captured tensors stand: in C, or in a file that is read at the start "
+        "(arrays up to 1 MiB)",
+    )
+    parser.set_defaults(command=export)
+
+
+def export(args: argparse.Namespace) -> int:
+    """Writes the project, and names its files."""
+    file, separator, name = args.function.rpartition(":")
+    if not separator or not name or not file:
+        raise CommandError(f"expected FILE.py:NAME, got {args.function!r}")
+    if not Path(file).is_file():
+        raise CommandError(f"no such file: {file}")
+    stand_in.install([])
+    sys.path.insert(0, str(Path(file).resolve().parent))
+    names = runpy.run_path(file, run_name=Path(file).stem)
+    function = _named(names, name, file)
+    if not callable(function):
+        raise CommandError(f"{name} in {file} is a {type(function).__name__}, not a function")
+    if args.arguments and args.input:
+        raise CommandError("--input and --arguments exclude each other")
+    if args.arguments:
+        given = _named(names, args.arguments, file)
+        given = given() if callable(given) else given
+        given = given if isinstance(given, tuple) else (given,)
+    else:
+        given = tuple(_drawn(text, i) for i, text in enumerate(args.input))
+    compiled = _compiled(function)
+    out = Path(args.out or args.name or name.rpartition(".")[2])
+    try:
+        files = compiled.export_c(out, *given, name=args.name, weights=args.weights)
+    except (NotImplementedError, ValueError, RuntimeError, TypeError) as error:
+        raise CommandError(str(error)) from None
+    for path in files:
+        print(path)
+    return 0
+
+
+def _named(names: dict[str, Any], name: str, file: str) -> Any:
+    first, *rest = name.split(".")
+    if first not in names:
+        raise CommandError(f"{file} has no {first}")
+    found = names[first]
+    for part in rest:
+        if not hasattr(found, part):
+            raise CommandError(f"{first} in {file} has no {part}")
+        found = getattr(found, part)
+    return found
+
+
+def _compiled(function: Callable[..., Any]) -> Any:
+    if hasattr(function, "export_c"):
+        return function
+    found = tinyt.compile(function)
+    return getattr(found, "compiled", found)
+
+
+def _drawn(text: str, number: int) -> tinyt.Tensor:
+    """A tensor of a type as ``float32[2, 3]``."""
+    match = re.fullmatch(r"\s*(\w+)\s*\[\s*((?:\d+\s*,\s*)*(?:\d+)?)\s*\]\s*", text)
+    types = {t.name: t for t in ALL}
+    if match is None or match[1] not in types:
+        raise CommandError(f'--input: expected a type as "float32[2, 3]", got {text!r}')
+    shape = [int(n) for n in match[2].split(",") if n.strip()]
+    t = types[match[1]]
+    if not t.is_floating_point:
+        return tinyt.zeros(shape, dtype=t)
+    generator = tinyt.Generator().manual_seed(number)
+    return tinyt.randn(shape, generator=generator).to(t)
