@@ -14,7 +14,7 @@ from tinyt import _core
 from tinyt.compiler.capture.capture import OUTPUT
 from tinyt.compiler.export.calls import EMITTERS
 from tinyt.compiler.export.program import Exported, export_program
-from tinyt.compiler.export.project import write_project
+from tinyt.compiler.export.project import whole, write_project
 from tinyt.compiler.passes import decompose, simplify
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def _argument(port: Port, number: int, capture: Any, leaves: Sequence[Any] | Non
             "clears gradients first has none"
         )
     if leaves is not None:
-        return leaves[source].detach()  # a clone may lie in another way
+        return _copy(leaves[source].detach())
     made = tinyt.empty_strided(port.shape, port.stride, dtype=port.dtype)
     if not port.dtype.is_floating_point:
         return made.zero_()
@@ -91,10 +91,7 @@ def _argument(port: Port, number: int, capture: Any, leaves: Sequence[Any] | Non
 
 def _copy(x: Tensor) -> Tensor:
     """A copy that lies as the tensor does."""
-    if x.numel() == 0:
-        return x.clone()
-    last = sum((n - 1) * s for n, s in zip(x.shape, x.stride(), strict=True))
-    return x.as_strided((last + 1,), (1,)).clone().as_strided(x.shape, x.stride())
+    return whole(x).clone().as_strided(x.shape, x.stride()) if x.numel() else x.clone()
 
 
 def _run(

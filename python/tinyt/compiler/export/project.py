@@ -101,7 +101,7 @@ class _Project:
         ]
         if self.has_file:
             lines += [
-                "// Reads the weights, before the first run. 0; else a number for the function below.",
+                "// Reads the weights, before the first run. 0, or what the function below tells.",
                 f"int {name}_load(const char* path);",
                 "",
             ]
@@ -116,13 +116,13 @@ class _Project:
         if parts.generators:
             lines += [
                 "// Begins the random numbers of a generator anew, as manual_seed() does; they are",
-                f"// numbered by first use: 0 to {len(parts.generators) - 1}. Seeds are 0 at first.",
+                f"// numbered by first use, up to {len(parts.generators) - 1}. All begin with 0.",
                 f"void {name}_seed(int generator, int64_t seed);",
                 "",
             ]
         lines += [
-            "// One run. Not from several threads at once: there is one arena. Returns 0, or a number",
-            "// for the function below where values are such that there is no result.",
+            "// One run. Not from several threads at once: there is one arena. Returns 0, or a",
+            "// number for the function below where values are such that there is no result.",
             f"{self._signature()};",
             "",
             "// What a number other than 0 means.",
@@ -298,12 +298,13 @@ class _Project:
         for x, tensor in zip(parts.inputs, given, strict=True):
             const = "" if x.written else "const "
             lines.append(f"static {const}{c_type(x.dtype)} {x.name}[{max(1, _span(x))}] = {{")
-            lines += [*_rows(tensor.as_strided((_span(x),), (1,))), "};"]
+            lines += [*_rows(whole(tensor)), "};"]
         for y, tensor in zip(parts.outputs, expected, strict=True):
             type_ = c_type(y.dtype)
-            lines.append(f"static const {type_} expected_{y.name}[{max(1, y.nbytes // y.dtype.itemsize)}] = {{")
+            size = max(1, y.nbytes // y.dtype.itemsize)
+            lines.append(f"static const {type_} expected_{y.name}[{size}] = {{")
             lines += [*_rows(tensor), "};"]
-            lines.append(f"static {type_} {y.name}[{max(1, y.nbytes // y.dtype.itemsize)}];")
+            lines.append(f"static {type_} {y.name}[{size}];")
         weights = [] if self.has_file else [w for w in parts.weights if w.written]
         for w, tensor in zip(weights, after, strict=False):
             type_ = c_type(w.tensor.dtype)
@@ -373,6 +374,14 @@ def _described(x: Port) -> str:
     shape = f"{x.dtype.name}{list(x.shape)}"
     is_dense = Value(x.shape, x.stride, x.dtype, x.name).is_dense
     return shape if is_dense else f"{shape}, strides {list(x.stride)}"
+
+
+def whole(x: Tensor) -> Tensor:
+    """The memory of a tensor from its first element to its last, 1-d."""
+    if x.numel() == 0:
+        return x.reshape(-1)
+    last = sum((n - 1) * s for n, s in zip(x.shape, x.stride(), strict=True))
+    return x.as_strided((last + 1,), (1,))
 
 
 def _bytes(x: Tensor) -> bytes:
