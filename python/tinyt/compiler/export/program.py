@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 # Each registers how it writes some ops.
 for _family in ("moves", "indexing", "pooling", "scans", "products", "convolutions", "reductions",
-                "norms", "searches", "draws", "losses", "attention", "updates"):
+                "norms", "searches", "draws", "losses", "attention", "updates", "factors"):
     import_module(f"{__package__}.families.{_family}")
 
 
