@@ -150,7 +150,7 @@ def test_a_step_that_may_be_left_out(tmp_path: Path) -> None:
 
 
 def _perceptron() -> tuple[nn.Module, Callable[..., tinyt.Tensor]]:
-    model = nn.Sequential(nn.Linear(6, 16, False), nn.Tanh(), nn.Linear(16, 3, False))
+    model = nn.Sequential(nn.Linear(6, 16), nn.Tanh(), nn.Linear(16, 3))
     optimiser = optim.AdamW(model.parameters(), lr=0.01)
 
     def step(x: tinyt.Tensor, y: tinyt.Tensor) -> tinyt.Tensor:
