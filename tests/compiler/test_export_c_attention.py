@@ -11,7 +11,6 @@ import pytest
 import tinyt
 from c_library import compiles, has_fma
 from c_program import run_both, same_bits
-from tinyt import nn
 from tinyt.nn.functional import scaled_dot_product_attention
 
 pytestmark = [compiles, has_fma, pytest.mark.host]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import subprocess
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -149,7 +150,7 @@ def test_a_step_that_may_be_left_out(tmp_path: Path) -> None:
 
 
 def _perceptron() -> tuple[nn.Module, Callable[..., tinyt.Tensor]]:
-    model = nn.Sequential(nn.Linear(6, 16, False), nn.Tanh(), nn.Linear(16, 3, False))
+    model = nn.Sequential(nn.Linear(6, 16), nn.Tanh(), nn.Linear(16, 3))
     optimiser = optim.AdamW(model.parameters(), lr=0.01)
 
     def step(x: tinyt.Tensor, y: tinyt.Tensor) -> tinyt.Tensor:
@@ -197,7 +198,7 @@ def test_files_are_written_back(tmp_path: Path) -> None:
         subprocess.run(command, check=True, env=ENVIRONMENT)
     saved = [str(tmp_path / name) for name in ("program.weights", "after", "later")]
     subprocess.run([str(tmp_path / "program_test"), saved[0]], check=True)
-    for source, target in zip(saved, saved[1:], strict=False):
+    for source, target in pairwise(saved):
         subprocess.run([str(tmp_path / "main"), source, target], check=True)
     first, after, later = (Path(name).read_bytes() for name in saved)
     assert len(first) == len(after) == len(later)

@@ -45,7 +45,7 @@ def export_entry(
         )
     graph, wanted = _graph_of(capture)
     program = _core.Program(graph, 1 if graph.split_point()[0] >= 0 else 0)
-    parts = export_program(program, wanted, graph)
+    parts = export_program(program, wanted, graph, [count for _, count in capture.draws])
     given = [_argument(x, i, capture, leaves) for i, x in enumerate(parts.inputs)]
     numbers = entry.given([] if leaves is None else leaves)
     expected, after = _run(program, parts, given, numbers, wanted)
@@ -103,7 +103,7 @@ def _run(
 ) -> tuple[list[Tensor], list[Tensor]]:
     """The results of a run, and what it writes of the weights, which are as they were then."""
     before = [(w.tensor, w.tensor.clone()) for w in parts.weights if w.written]
-    draws = [(0, 0)] * parts.generators
+    draws = [(0, 0)] * len(parts.generators)
     arguments = [_copy(x) if p.written else x for x, p in zip(given, parts.inputs, strict=True)]
     try:
         results = program.run(arguments, numbers, draws)
@@ -118,7 +118,8 @@ def _run(
 
 def _identifier(function: str) -> str:
     found = re.sub(r"\W+", "_", function.rpartition(".")[2]).strip("_")
-    return found if found[:1].isalpha() else f"program_{found}".rstrip("_")
+    is_name = found[:1].isalpha() and not keyword.iskeyword(found)  # as that of a lambda
+    return found if is_name else f"program_{found}".rstrip("_")
 
 
 __all__ = ["export_entry"]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 # Each registers how it writes some ops.
 for _family in ("moves", "indexing", "pooling", "scans", "products", "convolutions", "reductions",
-                "norms", "searches", "draws", "losses", "attention", "updates"):
+                "norms", "searches", "draws", "losses", "attention", "updates", "factors"):
     import_module(f"{__package__}.families.{_family}")
 
 
@@ -59,18 +59,22 @@ class Exported(NamedTuple):
     outputs: list[Port]
     weights: list[Weight]
     faults: list[str]  # what a run may return, from 1 on
-    generators: int  # of random numbers, each with a seed and a counter
+    generators: list[int]  # of random numbers: how many counters a run takes of each
 
 
 def export_program(
-    program: _core.Program, wanted: Sequence[int], graph: _core.Graph | None = None
+    program: _core.Program,
+    wanted: Sequence[int],
+    graph: _core.Graph | None = None,
+    draws: Sequence[int] = (),
 ) -> Exported:
     """Writes all steps; the results ``wanted``, by their numbers, are the function's outputs.
-    ``graph``: what the program was planned from, for steps that are no rows of the op table.
+    ``graph``: what the program was planned from, for steps that are no rows of the op table;
+    ``draws``: how many counters a run takes of each generator of random numbers.
 
     NotImplementedError where a step has no form in C.
     """
-    return _Writer(program, wanted, graph).write()
+    return _Writer(program, wanted, graph).write()._replace(generators=list(draws))
 
 
 class _Writer:
@@ -116,7 +120,7 @@ class _Writer:
             outputs,
             weights,
             self.faults,
-            1 + max((which for which, _ in draws.values()), default=-1),
+            [],
         )
 
     # ---- memory

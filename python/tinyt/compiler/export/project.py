@@ -14,7 +14,7 @@ from tinyt.compiler.export.source import c_type
 from tinyt.compiler.export.values import Value
 
 if TYPE_CHECKING:
-    from tinyt.compiler.export.program import Exported, Port
+    from tinyt.compiler.export.program import Exported, Port, Weight
     from tinyt.tensor import Tensor
 
 _ARRAYS = 2**20  # bytes of weights up to which they are arrays in C by default
@@ -101,7 +101,7 @@ class _Project:
         ]
         if self.has_file:
             lines += [
-                "// Reads the weights, before the first run. 0; else a number for the function below.",
+                "// Reads the weights, before the first run. 0, or what the function below tells.",
                 f"int {name}_load(const char* path);",
                 "",
             ]
@@ -115,13 +115,14 @@ class _Project:
             lines += self._visible()
         if parts.generators:
             lines += [
-                "// Begins the random numbers of a generator anew.",
+                "// Begins the random numbers of a generator anew, as manual_seed() does; they are",
+                f"// numbered by first use, up to {len(parts.generators) - 1}. All begin with 0.",
                 f"void {name}_seed(int generator, int64_t seed);",
                 "",
             ]
         lines += [
-            "// One run. Not from several threads at once: there is one arena. Returns 0, or a number",
-            "// for the function below where values are such that there is no result.",
+            "// One run. Not from several threads at once: there is one arena. Returns 0, or a",
+            "// number for the function below where values are such that there is no result.",
             f"{self._signature()};",
             "",
             "// What a number other than 0 means.",
@@ -175,6 +176,7 @@ class _Project:
             f"{self._signature()} {{",
             *self._unused(),
             *(f"  {statement}" for statement in parts.statements),
+            *(f"  counters[{i}] += {count}u;" for i, count in enumerate(parts.generators)),
             "  return 0;",
             "}",
         ]
@@ -230,13 +232,13 @@ class _Project:
         yield ""
 
     def _generators(self) -> Iterator[str]:
-        count = self.parts.generators
+        count = len(self.parts.generators)
         if not count:
             return
-        yield f"static int64_t seeds[{count}], counters[{count}];"
+        yield f"static uint64_t seeds[{count}], counters[{count}];"
         yield ""
         yield f"void {self.name}_seed(int generator, int64_t seed) {{"
-        yield "  seeds[generator] = seed;"
+        yield "  seeds[generator] = (uint64_t)seed;"
         yield "  counters[generator] = 0;"
         yield "}"
         yield ""
@@ -299,9 +301,10 @@ class _Project:
             lines += [*_rows(whole(tensor)), "};"]
         for y, tensor in zip(parts.outputs, expected, strict=True):
             type_ = c_type(y.dtype)
-            lines.append(f"static const {type_} expected_{y.name}[{max(1, y.nbytes // y.dtype.itemsize)}] = {{")
+            size = max(1, y.nbytes // y.dtype.itemsize)
+            lines.append(f"static const {type_} expected_{y.name}[{size}] = {{")
             lines += [*_rows(tensor), "};"]
-            lines.append(f"static {type_} {y.name}[{max(1, y.nbytes // y.dtype.itemsize)}];")
+            lines.append(f"static {type_} {y.name}[{size}];")
         weights = [] if self.has_file else [w for w in parts.weights if w.written]
         for w, tensor in zip(weights, after, strict=False):
             type_ = c_type(w.tensor.dtype)
@@ -449,7 +452,8 @@ _SAVING = """
 int {name}_save(const char* path) {{
   FILE* file = fopen(path, "wb");
   if (file == NULL) return {not_written};
-  const uint64_t head[3] = {{{magic}, sizeof weights.bytes, checksum(weights.bytes, sizeof weights.bytes)}};
+  const uint64_t sum = checksum(weights.bytes, sizeof weights.bytes);
+  const uint64_t head[3] = {{{magic}, sizeof weights.bytes, sum}};
   size_t whole = fwrite(head, sizeof head, 1, file);
   whole += fwrite(weights.bytes, sizeof weights.bytes, 1, file);
   return fclose(file) == 0 && whole == 2 ? 0 : {not_written};

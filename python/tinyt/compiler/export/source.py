@@ -38,8 +38,6 @@ _SUFFIX = {
     "uint64_t": "u64",
     "float": "f32",
     "double": "f64",
-    "float16": "f16",  # of functions that round to it
-    "bfloat16": "bf16",
 }
 # The suffix of functions of the C library over a type.
 _LIBRARY = {"float": "f", "double": ""}
@@ -155,7 +153,7 @@ class Source:
         name = f"tt_{op}_{dtype.name}"
         if name not in self._functions:
             text = _core.scalar_source([(name, op, dtype)], "c99")
-            head = re.search(rf"static inline \w+ {name}\(", text)
+            head = re.search(rf"^static (const \w+ {name}_table|inline \w+ {name}\()", text, re.M)
             assert head is not None
             self._functions[name] = text[head.start() :]
         return name

@@ -1,5 +1,5 @@
 // Rounds to half precision: what an operation gives whose operands are such numbers.
-static inline float tt_round_f16(float x) {
+static inline float tt_round_float16(float x) {
   const uint32_t bits = tt_bits_f32(x), size = bits & 0x7FFFFFFFu;
   const uint32_t normal = (size + 0xFFFu + (size >> 13 & 1u)) & ~0x1FFFu;
   // The unit in the last place of numbers near 0.5 is that of half's subnormals.
@@ -9,7 +9,7 @@ static inline float tt_round_f16(float x) {
   return x != x ? x : tt_f32_of_bits(rounded | (bits & 0x80000000u));
 }
 
-static inline float tt_round_bf16(float x) {
+static inline float tt_round_bfloat16(float x) {
   const uint32_t bits = tt_bits_f32(x);
   return x != x ? x : tt_f32_of_bits((bits + 0x7FFFu + (bits >> 16 & 1u)) & 0xFFFF0000u);
 }

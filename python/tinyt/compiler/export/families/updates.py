@@ -147,6 +147,4 @@ def _update_one(
     name = ("sgd", "adam", "rmsprop", "adagrad", "scale")[rule]
     kept = call.y[0].dtype
     rounded = kept.name if kept in _HALVES else c_type(kept)
-    call.run(
-        "updates", f"tt_{name}_step_T_R", *arguments, T=c_type(param.dtype), R=rounded
-    )
+    call.run("updates", f"tt_{name}_step_T_R", *arguments, T=c_type(param.dtype), R=rounded)
