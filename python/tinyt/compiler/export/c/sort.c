@@ -2,13 +2,11 @@
 // zeros equal. `sign`: the bit of the sign, 0 of unsigned integers; `infinity`: the bits of infinity,
 // 0 of integers; all bits of `flip` turn the order around.
 static inline T tt_sort_key_T(T bits, T sign, T infinity, T flip) {
-  T key = (T)(bits ^ sign);
-  if (infinity != 0) {
-    if (bits > sign) key = (T)~bits;
-    if ((T)(bits & (T)~sign) > infinity) key = (T)~(T)0;
-    if (bits == sign) key = sign;
-  }
-  return (T)(key ^ flip);
+  if (infinity == 0) return (T)(bits ^ sign ^ flip);
+  const T negative = (T)-(T)((bits & sign) != 0);
+  const T nan = (T)-(T)((T)(bits & (T)~sign) > infinity);
+  const T key = (T)((T)(bits ^ (T)(negative | sign)) + (T)(bits == sign));
+  return (T)((T)(key | nan) ^ flip);
 }
 
 // Sorts keys and what belongs to them, equal ones in the order in which they are: short runs by
