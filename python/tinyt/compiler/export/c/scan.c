@@ -94,8 +94,8 @@ static void tt_cummax_T(const T* x, T* y, int64_t* places, int64_t rows, int64_t
   }
 }
 
-// The logarithm of the sum of exponentials so far, along the middle of three dimensions: the largest
-// value plus the logarithm of a sum that is scaled down when that grows.
+// The logarithm of the sum of exponentials so far, along the middle of three dimensions: the
+// largest value plus the logarithm of a sum that is scaled down when that grows.
 static void tt_logcumsumexp_T(const T* x, T* y, int64_t rows, int64_t n, int64_t columns,
                               T (*exponential)(T), T (*logarithm)(T)) {
   for (int64_t row = 0; row < rows; ++row) {
