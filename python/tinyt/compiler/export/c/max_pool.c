@@ -52,8 +52,8 @@ static void tt_max_pool_row_T(const T* x, int64_t start, int64_t step, const int
 
 // The largest elements of windows in planes of three dimensions, and their places in the plane.
 // `first` and `taps` say where windows begin and how many elements they have: of the first
-// dimension, then of the second; those along the third are `runs`, each five numbers: output, count,
-// first element, step between windows, taps. `tap_step`: between the elements of a window.
+// dimension, then of the second; those along the third are `runs`, each five numbers: output,
+// count, first element, step between windows, taps. `tap_step`: between the elements of a window.
 static void tt_max_pool_T(const T* x, T* values, int64_t* indices, T lowest, int64_t planes,
                           const int64_t* in, const int64_t* out, const int64_t* first,
                           const int64_t* taps, const int64_t* tap_step, const int64_t* runs,

@@ -3,27 +3,44 @@ static inline int tt_differ_T(T a, T b) {
   return a != b;
 }
 
-// Running sums along the middle of three dimensions, which U holds. Elements are taken four at a
-// time: each takes in the one before it, then the one two before it, then all before the four.
+// The sums of `taken` <= 4 elements, `step` apart, with the ones before them, and the last of them.
+// Each takes in the one before it, then the one two before it, then all before the four.
+static inline U tt_sum_four_T_U(const T* x, T* y, int64_t step, int64_t taken, U before) {
+  U sum[4] = {0};
+  for (int64_t k = 0; k < taken; ++k) sum[k] = (U)x[k * step];
+  sum[3] += sum[2];
+  sum[2] += sum[1];
+  sum[1] += sum[0];
+  sum[3] += sum[1];
+  sum[2] += sum[0];
+  for (int64_t k = 0; k < taken; ++k) y[k * step] = (T)(before + sum[k]);
+  return before + sum[3];
+}
+
+// Running sums along the middle of three dimensions, which U holds.
 static void tt_cumsum_T_U(const T* x, T* y, int64_t rows, int64_t n, int64_t columns) {
   for (int64_t row = 0; row < rows; ++row, x += n * columns, y += n * columns) {
+    if (columns == 1) {
+      U carry = 0;
+      int64_t i = 0;
+      for (; i + 4 <= n; i += 4) carry = tt_sum_four_T_U(x + i, y + i, 1, 4, carry);
+      if (i < n) tt_sum_four_T_U(x + i, y + i, 1, n - i, carry);
+      continue;
+    }
     for (int64_t first = 0; first < columns; first += 64) {
       const int64_t count = columns - first < 64 ? columns - first : 64;
       U carry[64] = {0};
       for (int64_t i = 0; i < n; i += 4) {
-        const int64_t taken = n - i < 4 ? n - i : 4;
-        for (int64_t c = 0; c < count; ++c) {
-          const T* from = x + i * columns + first + c;
-          T* to = y + i * columns + first + c;
-          U sum[4] = {0};
-          for (int64_t k = 0; k < taken; ++k) sum[k] = (U)from[k * columns];
-          sum[3] += sum[2];
-          sum[2] += sum[1];
-          sum[1] += sum[0];
-          sum[3] += sum[1];
-          sum[2] += sum[0];
-          for (int64_t k = 0; k < taken; ++k) to[k * columns] = (T)(carry[c] + sum[k]);
-          carry[c] += sum[3];
+        const T* from = x + i * columns + first;
+        T* to = y + i * columns + first;
+        if (n - i >= 4) {
+          for (int64_t c = 0; c < count; ++c) {
+            carry[c] = tt_sum_four_T_U(from + c, to + c, columns, 4, carry[c]);
+          }
+        } else {
+          for (int64_t c = 0; c < count; ++c) {
+            carry[c] = tt_sum_four_T_U(from + c, to + c, columns, n - i, carry[c]);
+          }
         }
       }
     }
@@ -77,8 +94,8 @@ static void tt_cummax_T(const T* x, T* y, int64_t* places, int64_t rows, int64_t
   }
 }
 
-// The logarithm of the sum of exponentials so far, along the middle of three dimensions: the largest
-// value plus the logarithm of a sum that is scaled down when that grows.
+// The logarithm of the sum of exponentials so far, along the middle of three dimensions: the
+// largest value plus the logarithm of a sum that is scaled down when that grows.
 static void tt_logcumsumexp_T(const T* x, T* y, int64_t rows, int64_t n, int64_t columns,
                               T (*exponential)(T), T (*logarithm)(T)) {
   for (int64_t row = 0; row < rows; ++row) {

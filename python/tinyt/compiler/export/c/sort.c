@@ -1,14 +1,12 @@
 // The bits of a value as an unsigned integer that orders as the values do: every NaN last, both
-// zeros equal. `sign`: the bit of the sign, 0 of unsigned integers; `infinity`: the bits of infinity,
-// 0 of integers; all bits of `flip` turn the order around.
+// zeros equal. `sign`: the bit of the sign, 0 of unsigned integers; `infinity`: the bits of
+// infinity, 0 of integers; all bits of `flip` turn the order around.
 static inline T tt_sort_key_T(T bits, T sign, T infinity, T flip) {
-  T key = (T)(bits ^ sign);
-  if (infinity != 0) {
-    if (bits > sign) key = (T)~bits;
-    if ((T)(bits & (T)~sign) > infinity) key = (T)~(T)0;
-    if (bits == sign) key = sign;
-  }
-  return (T)(key ^ flip);
+  if (infinity == 0) return (T)(bits ^ sign ^ flip);
+  const T negative = (T)-(T)((bits & sign) != 0);
+  const T nan = (T)-(T)((T)(bits & (T)~sign) > infinity);
+  const T key = (T)((T)(bits ^ (T)(negative | sign)) + (T)(bits == sign));
+  return (T)((T)(key | nan) ^ flip);
 }
 
 // Sorts keys and what belongs to them, equal ones in the order in which they are: short runs by
@@ -123,7 +121,10 @@ static void tt_select_T(const T* x, T* values, int64_t* indices, int64_t lines, 
       numbers -= infinity != 0 && keys[i] == (T)~(T)0;
     }
     int64_t wanted = rank;
-    if (rank < 0) wanted = numbers == n || (ignore_nan && numbers > 0) ? (numbers - 1) / 2 : numbers;
+    if (rank < 0) {
+      const int is_number = numbers == n || (ignore_nan && numbers > 0);
+      wanted = is_number ? (numbers - 1) / 2 : numbers;
+    }
     const T key = tt_key_of_rank_T(keys, n, wanted);
     for (int64_t i = 0; i < n; ++i) wanted -= keys[i] < key;
     int64_t at = 0;
