@@ -21,7 +21,7 @@ def compile_c(folder: Path, name: str, *flags: str, compiler: str = "cc") -> Pat
     made = folder / f"{name}.so"
     sources = [str(p) for p in sorted(folder.glob("*.c")) if not p.name.endswith("_test.c")]
     fma = ["-mfma", "-mavx2"] if "x86" in LEVEL else []
-    command = [compiler, *FLAGS, *KEEP_BITS, *fma, *(flags or ("-O1",)), "-fPIC", "-shared"]
+    command = [compiler, *FLAGS, *KEEP_BITS, *fma, *(flags or ("-O0",)), "-fPIC", "-shared"]
     subprocess.run([*command, *sources, "-o", str(made), "-lm"], check=True, env=ENVIRONMENT)
     return made
 

@@ -58,24 +58,19 @@ std::vector<NodeTuple> nodes_of(const ScalarDefinition& definition) {
   return nodes;
 }
 
-// Functions of the given names, each of an op and the dtype that it computes in, as one source.
+// Functions of the given names, each of an op and the dtype that it computes in, as one source;
+// `in_single`: by their definitions in float32 alone.
 std::string source_of(
     const std::vector<std::tuple<std::string, std::string, py::object>>& functions,
-    const std::string& dialect_name) {
+    const std::string& dialect_name, bool in_single) {
   const gpu::Dialect& dialect = gpu::dialect_of(dialect_name);
   std::string text;
-  for (const auto& [name, op, dtype] : functions)
-    text += "\n" + gpu::function_source(definition(dialect, op, dtype), name, dialect);
-  return gpu::beginning_of(text, dialect) + text;
-}
-
-// The same of definitions in float32 alone.
-std::string single_source_of(const std::vector<std::pair<std::string, std::string>>& functions,
-                             const std::string& dialect_name) {
-  const gpu::Dialect& dialect = gpu::dialect_of(dialect_name);
-  std::string text;
-  for (const auto& [name, op] : functions)
-    text += "\n" + gpu::function_source(single(op), name, dialect);
+  for (const auto& [name, op, dtype] : functions) {
+    require(!in_single || dtype_in(dtype) == DType::Float32, ErrorKind::DType, op,
+            ": has a definition of single floats in float32 alone");
+    const ScalarDefinition& found = in_single ? single(op) : definition(dialect, op, dtype);
+    text += "\n" + gpu::function_source(found, name, dialect);
+  }
   return gpu::beginning_of(text, dialect) + text;
 }
 
@@ -198,8 +193,8 @@ void bind_source(py::module_& m) {
   m.def(
       "single_definition", [](const std::string& op) { return nodes_of(single(op)); },
       py::arg("op"));
-  m.def("scalar_source", source_of, py::arg("functions"), py::arg("dialect"));
-  m.def("single_source", single_source_of, py::arg("functions"), py::arg("dialect"));
+  m.def("scalar_source", source_of, py::arg("functions"), py::arg("dialect"), py::kw_only(),
+        py::arg("single") = false);
 }
 
 }  // namespace tinyt

@@ -58,20 +58,34 @@ constexpr Helper kC99Helpers[] = {
 
 }  // namespace
 
-// A product and a sum must not become one operation: GCC does not with -std=c99.
+// A product and a sum must not become one operation. GCC turns chains of selects into jumps, and
+// those into longer chains, unless it is told not to.
 constinit const Dialect kC99{
     .name = "c99",
-    .begin = R"(#include <math.h>
+    .begin = R"c99(#include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
 #if defined(__clang__)
 #pragma STDC FP_CONTRACT OFF
-#elif defined(__GNUC__) && !defined(__STRICT_ANSI__)
-#pragma GCC optimize("fp-contract=off")
+#elif defined(__GNUC__)
+#pragma GCC optimize("fp-contract=off", "no-thread-jumps", "no-trapping-math")
 #endif
-)",
+#if defined(__GNUC__)
+#define TT_INLINE __attribute__((always_inline))
+#else
+#define TT_INLINE
+#endif
+#if defined(__clang__)
+#pragma clang diagnostic ignored "-Wpass-failed"
+#define TT_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#elif defined(__GNUC__)
+#define TT_INDEPENDENT _Pragma("GCC ivdep")
+#else
+#define TT_INDEPENDENT
+#endif
+)c99",
     .types = {"bool", "uint8_t", "int8_t", "int32_t", "uint32_t", "int64_t", "uint64_t", "float",
               "double"},
     .literal_suffix = {"", "", "", "", "u", "", "u", "f", ""},
@@ -82,6 +96,10 @@ constinit const Dialect kC99{
     .table = "static const $T $N[$C] = {$E};",
     .unused = "(void)$N;",
     .function = "static inline $T $N($A)",
+    .inlined = "TT_INLINE ",
+    .flag = "$T* rare",
+    .raise = "*rare |= $C;",
+    .independent = "TT_INDEPENDENT",
     .kernel = "void $N($A)",
     .reads = "const $T* $N",
     .writes = "$T* $N",

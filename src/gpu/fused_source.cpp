@@ -1,38 +1,38 @@
 #include "gpu/fused_source.h"
 
 #include <algorithm>
-#include <map>
 
 #include "core/base/error.h"
-#include "gpu/fused_values.h"
+#include "gpu/fused_loops.h"
 #include "gpu/scalar_source.h"
 
 namespace tinyt::gpu {
 
 namespace {
 
-// Elements of a block of a row, and lanes: the order of sums (ADR 0003).
-constexpr int64_t kRowLanes = 32, kRowSumBlock = 4096, kRowProductBlock = 1024;
 constexpr int64_t kTreeDepth = 64;  // of blocks whose number has so many bits
+
+constexpr int kLeastDear = 12;  // operations, of a value that is kept
 
 int64_t block_of(OpId op) { return op == OpId::prod ? kRowProductBlock : kRowSumBlock; }
 
-class KernelPrinter : FusedValues {
+// Dimensions of a row. One thread that takes all has a short way along the last one.
+size_t columns_of(const FusedKernel& kernel, const Dialect& dialect) {
+  if (kernel.reduced > 0 || !dialect.thread.empty()) return kernel.reduced;
+  return std::min<size_t>(kernel.shape.size(), 1);
+}
+
+class KernelPrinter : FusedLoops {
  public:
   KernelPrinter(const FusedKernel& kernel, const std::vector<Inner>& inner, std::string_view name,
                 const Dialect& dialect)
-      : FusedValues(kernel, name, dialect),
+      : FusedLoops(kernel, inner, name, dialect, columns_of(kernel, dialect)),
         kernel_(kernel),
-        inner_(inner),
         name_(name),
         dialect_(dialect),
-        write_(write()) {
-    const size_t rank = kernel.shape.size();
-    columns_ = kernel.reduced;
-    // One thread that takes all has a short way along the last dimension.
-    if (columns_ == 0 && dialect.thread.empty()) columns_ = std::min<size_t>(rank, 1);
-    rows_ = rank - columns_;
-  }
+        write_(write()),
+        rows_(rows()),
+        dear_(dear_value()) {}
 
   KernelSource print() {
     head();
@@ -83,7 +83,7 @@ class KernelPrinter : FusedValues {
   }
   void open_rows() {
     const ScalarType index = dialect_.index;
-    write_.constant(index, "columns", count(rows_, rows_ + columns_));
+    write_.constant(index, "columns", count(rows_, kernel_.shape.size()));
     if (dialect_.thread.empty()) {
       write_.variable(index, "row", "0");
       for (size_t d = 0; d < rows_; ++d)
@@ -106,6 +106,7 @@ class KernelPrinter : FusedValues {
                  at(numbered("s", k), std::to_string(d));
       write_.constant(index, numbered("first", k), first.empty() ? "0" : first);
     }
+    print_row_loads();
   }
   void close_rows() {
     if (dialect_.thread.empty()) {
@@ -130,102 +131,93 @@ class KernelPrinter : FusedValues {
     }
   }
 
-  // Where column `j` of a load lies behind its row's first one.
-  std::string column(int k) const {
-    const std::string strides = "s" + std::to_string(k);
-    const Inner inner = inner_[static_cast<size_t>(k)];
-    if (columns_ == 0) return "0";
-    if (columns_ == 1 && inner != Inner::Strided) return inner == Inner::Dense ? "j" : "0";
-    if (columns_ == 1) return "j * " + at(strides, std::to_string(rows_));
-    std::string at, below = "1";
-    for (size_t d = rows_ + columns_; d-- > rows_;) {
-      const std::string number = std::to_string(d);
-      at += (at.empty() ? "" : " + ") + ("j / (" + below) + ") % n[" + number + "] * " + strides +
-            "[" + number + "]";
-      below += " * n[" + number + "]";
-    }
-    return at;
-  }
-
-  // ---- values
-
-  void print_load(int k, const std::string& column) {
-    const std::string place = numbered("first", k) + (column == "0" ? "" : " + " + column);
-    write_.constant(held(value(k).dtype), name_of_value(k),
-                    unpacked(k, at(numbered("a", k), place)));
-  }
-  void print_value(int v) { write_.constant(held(value(v).dtype), name_of_value(v), result_of(v)); }
-
-  void print_values(const std::vector<int>& values, bool per_row) {
-    for (const int v : values) {
-      if (is_load(v)) {
-        print_load(v, per_row ? "0" : column(v));
-      } else if (!reduces(op_of(v))) {
-        print_value(v);
-      }
-    }
-  }
-
   // ---- passes
 
-  // Values of one element a row, each once; loads are of the row's first column.
-  void print_row_values(const std::vector<int>& wanted) {
-    for (const int v : needs(wanted, true)) {
-      if (is_load(v) || reduces(op_of(v)) || row_done_[v]) continue;
-      row_done_[v] = true;
-      write_.variable(held(value(v).dtype), name_of_value(v),
-                      literal(held(value(v).dtype), 0, dialect_));
-      write_.open("");
-      std::vector<int> loads;
-      for (const Operand& in : op_of(v).in)
-        if (is_load(in.value) && std::ranges::find(loads, in.value) == loads.end())
-          loads.push_back(in.value);
-      print_values(loads, true);
-      write_.assign(name_of_value(v), result_of(v));
-      write_.close();
-    }
-  }
-  // What a pass takes of them, before it.
-  void print_row_operands(const std::vector<int>& wanted) {
-    std::vector<int> missing;
-    const auto add = [&](int v) {
-      if (!is_load(v) && value(v).per_row) missing.push_back(v);
-    };
-    for (const int v : wanted) add(v);
-    for (const int v : needs(wanted, false))
-      if (!is_load(v) && !reduces(op_of(v)))
-        for (const Operand& in : op_of(v).in) add(in.value);
-    print_row_values(missing);
-  }
-
-  void print_pass(int pass, int64_t block) {
-    std::vector<int> reductions, wanted, stored;
+  std::vector<int> reductions_of(int pass, int64_t block) const {
+    std::vector<int> found;
     for (size_t i = 0; i < kernel_.ops.size(); ++i) {
       const FusedKernel::Op& op = kernel_.ops[i];
       const int v = kernel_.made_by(i);
-      if (is_live(v) && reduces(op) && block_of(op.op) == block && pass_of(v) == pass + 1) {
-        reductions.push_back(v);
-        wanted.push_back(op.in[0].value);
-      }
+      if (is_live(v) && reduces(op) && block_of(op.op) == block && pass_of(v) == pass + 1)
+        found.push_back(v);
     }
-    if (block == kRowSumBlock)
-      for (const int v : kernel_.stores)
-        if (!value(v).per_row && pass_of(v) == pass) stored.push_back(v);
-    wanted.insert(wanted.end(), stored.begin(), stored.end());
+    return found;
+  }
+  std::vector<int> operands_of(const std::vector<int>& reductions) const {
+    std::vector<int> operands;
+    for (const int v : reductions) operands.push_back(op_of(v).in[0].value);
+    return operands;
+  }
+  // Elements are stored in the last loop over the row alone: the memory may be that of a load.
+  int64_t last_block() const {
+    return reductions_of(last_pass(), kRowProductBlock).empty() ? kRowSumBlock : kRowProductBlock;
+  }
+  std::vector<int> stored_elements() const {
+    std::vector<int> stored;
+    for (const int v : kernel_.stores)
+      if (!value(v).per_row) stored.push_back(v);
+    return stored;
+  }
+  std::vector<Target> store_targets() {
+    std::vector<Target> targets;
+    for (size_t k = 0; k < kernel_.stores.size(); ++k)
+      if (const int v = kernel_.stores[k]; !value(v).per_row)
+        targets.push_back({at(numbered("y", static_cast<int64_t>(k)), "row * columns + j"),
+                           memory_type(v), packed(v)});
+    return targets;
+  }
+
+  // The value that is dearest to compute again of those that the last loop and one of sums before
+  // it compute, or -1. That one keeps what it has of it of the row's last block.
+  int dear_value() const {
+    if (!one_thread() || last_pass() == 0 || !reductions_of(last_pass(), kRowSumBlock).empty() ||
+        !reductions_of(last_pass(), kRowProductBlock).empty())
+      return -1;
+    const std::vector<int> last = needs(stored_elements(), false),
+                           before = needs(operands_of(reductions_of(last_pass() - 1, kRowSumBlock)),
+                                          false);
+    int dear = -1, most = kLeastDear;
+    for (const int v : before) {
+      if (is_load(v) || std::ranges::find(last, v) == last.end()) continue;
+      int cost = 0;
+      for (const int needed : needs({v}, false)) cost += is_load(needed) ? 0 : cost_of(needed);
+      if (cost < most) continue;
+      most = cost;
+      dear = v;
+    }
+    return dear;
+  }
+
+  void print_pass(int pass, int64_t block) {
+    const std::vector<int> reductions = reductions_of(pass, block);
+    std::vector<int> wanted = operands_of(reductions);
+    std::vector<Target> targets;
+    if (pass == last_pass() && block == last_block()) {
+      const std::vector<int> stored = stored_elements();
+      wanted.insert(wanted.end(), stored.begin(), stored.end());
+      targets = store_targets();
+    }
     if (wanted.empty()) return;
     print_row_operands(wanted);
-    if (reductions.empty()) {
-      write_.open_count(dialect_.index, "j", "0", "columns");
-      print_values(needs(wanted, false), false);
-      store(stored);
-      write_.close();
-      return;
+    if (reductions.empty()) return print_stores(wanted, targets);
+    if (dear_ >= 0 && pass == last_pass() - 1 && block == kRowSumBlock) {
+      write_.array(held(value(dear_).dtype), numbered("kept", dear_), kRowSumBlock);
+      targets.push_back({at(numbered("kept", dear_), "j - begin"),
+                         write_.type(held(value(dear_).dtype)), name_of_value(dear_), true});
     }
-    print_reductions(reductions, wanted, stored, block);
+    print_reductions(reductions, wanted, targets, block);
+  }
+  void print_stores(const std::vector<int>& wanted, const std::vector<Target>& targets) {
+    if (dear_ < 0) return print_elements("0", "columns", wanted, targets);
+    const std::string block = std::to_string(kRowSumBlock);
+    write_.constant(dialect_.index, "kept_from", "(columns - 1) / " + block + " * " + block);
+    print_elements("0", "kept_from", wanted, targets);
+    keep(dear_);
+    print_elements("kept_from", "columns", wanted, targets);
   }
 
   void print_reductions(const std::vector<int>& reductions, const std::vector<int>& wanted,
-                        const std::vector<int>& stored, int64_t block) {
+                        const std::vector<Target>& targets, int64_t block) {
     const ScalarType index = dialect_.index, small = ScalarType::I32;
     const std::string lanes = std::to_string(kRowLanes), size = std::to_string(block);
     for (const int v : reductions) {
@@ -243,27 +235,7 @@ class KernelPrinter : FusedValues {
       write_.assign(at(numbered("lane", v), "l"), identity(v));
       write_.close();
     }
-    write_.open_for(index, "group", "begin", "group < end", "group += " + lanes);
-    write_.variable(small, "lanes", lanes);
-    write_.open_if("end - group < " + lanes);
-    write_.assign("lanes", write_.cast(write_.type(small), "(end - group)"));
-    write_.close();
-    write_.open_count(small, "l", "0", "lanes");
-    const std::vector<int> values = needs(wanted, false);
-    const auto moves = [&](int v) { return is_load(v) && column(v) != "0"; };
-    if (!stored.empty() || std::ranges::any_of(values, moves))
-      write_.constant(index, "j", "group + " + write_.cast(write_.type(index), "l"));
-    print_values(values, false);
-    for (const int v : reductions) {
-      const int from = op_of(v).in[0].value;
-      const std::string lane = at(numbered("lane", v), "l");
-      write_.assign(lane, joined(v, lane,
-                                 call_cast(name_of_value(from), value(from).dtype,
-                                           info(value(v).dtype).compute)));
-    }
-    store(stored);
-    write_.close();
-    write_.close();
+    print_lanes(reductions, wanted, targets);
     for (const int v : reductions) fold(v, size);
     write_.close();
     for (const int v : reductions) finish(v);
@@ -300,12 +272,6 @@ class KernelPrinter : FusedValues {
                     call_cast(at(tree, "0"), info(dtype).compute, dtype));
   }
 
-  void store(const std::vector<int>& stored) {
-    for (size_t k = 0; k < kernel_.stores.size(); ++k)
-      if (std::ranges::find(stored, kernel_.stores[k]) != stored.end())
-        write_.assign(at(numbered("y", static_cast<int64_t>(k)), "row * columns + j"),
-                      packed(kernel_.stores[k]));
-  }
   void store_row_values() {
     std::vector<int> wanted;
     for (const int v : kernel_.stores)
@@ -315,13 +281,13 @@ class KernelPrinter : FusedValues {
       if (value(kernel_.stores[k]).per_row)
         write_.assign(at(numbered("y", static_cast<int64_t>(k)), "row"), packed(kernel_.stores[k]));
   }
+
   const FusedKernel& kernel_;
-  const std::vector<Inner>& inner_;
   std::string_view name_;
   const Dialect& dialect_;
   SourceWriter& write_;
-  size_t rows_ = 0, columns_ = 0;  // dimensions
-  std::map<int, bool> row_done_;
+  size_t rows_;  // dimensions
+  int dear_;     // the value that is kept
 };
 
 }  // namespace

@@ -1,7 +1,10 @@
 #include "gpu/fused_values.h"
 
+#include <cmath>
+
 #include "core/base/error.h"
 #include "core/ops/definition_builder.h"
+#include "gpu/rare_paths.h"
 #include "gpu/scalar_source.h"
 
 namespace tinyt::gpu {
@@ -16,26 +19,19 @@ ScalarDefinition combination(OpId op, ScalarType type) {
   if (op == OpId::sum) return make.finish(make.value(MachineOp::add, type, a, b));
   if (op == OpId::prod) return make.finish(make.value(MachineOp::mul, type, a, b));
   const bool largest = op == OpId::amax;
-  int first = make.value(MachineOp::less, ScalarType::Bool, largest ? b : a, largest ? a : b);
-  if (is_float(type)) {
-    const int nan = make.value(MachineOp::not_equal, ScalarType::Bool, a, a);
-    first = make.value(MachineOp::bit_or, ScalarType::Bool, first, nan);
-  }
-  return make.finish(make.value(MachineOp::select, type, first, a, b));
+  const int first = make.value(MachineOp::less, ScalarType::Bool, largest ? b : a, largest ? a : b);
+  const int end = make.value(MachineOp::select, type, first, a, b);  // an instruction of its own
+  if (!is_float(type)) return make.finish(end);
+  const int nan = make.value(MachineOp::not_equal, ScalarType::Bool, a, a);
+  return make.finish(make.value(MachineOp::select, type, nan, a, end));
 }
 
 uint64_t identity_bits(OpId op, ScalarType type) {
-  if (op == OpId::sum) return 0;
-  const bool single = type == ScalarType::F32;
-  if (op == OpId::prod) {
-    if (!is_float(type)) return 1;
-    return single ? 0x3F800000 : 0x3FF0000000000000;
-  }
-  const uint64_t sign = op == OpId::amax ? 1 : 0;
-  if (type == ScalarType::F32) return 0x7F800000 | sign << 31;
-  if (type == ScalarType::F64) return 0x7FF0000000000000 | sign << 63;
-  if (type == ScalarType::U8) return 1 - sign;
-  return (uint64_t{1} << 63) - 1 + sign;
+  const double x = info(op).identity;
+  if (is_float(type)) return bits_of(type, x);
+  if (!std::isinf(x)) return static_cast<uint64_t>(x);
+  const uint64_t least = type == ScalarType::U8 ? 0 : uint64_t{1} << 63;  // of bools and int64
+  return x < 0 ? least : type == ScalarType::U8 ? 1 : least - 1;
 }
 
 // tt_a_b_c.
@@ -74,7 +70,7 @@ std::vector<int> FusedValues::needs(const std::vector<int>& wanted, bool per_row
   for (int v = static_cast<int>(kernel_.values.size()) - 1; v >= 0; --v) {
     if (!need[static_cast<size_t>(v)]) continue;
     if (is_load(v) || value(v).per_row == per_row) order.push_back(v);
-    if (is_load(v) || reduces(op_of(v)) || value(v).per_row != per_row) continue;
+    if (is_load(v) || reduces(op_of(v)) || value(v).per_row != per_row || is_kept(v)) continue;
     for (const Operand& in : op_of(v).in) need[static_cast<size_t>(in.value)] = true;
   }
   std::ranges::reverse(order);
@@ -89,10 +85,31 @@ std::string FusedValues::memory_type(int v) const {
 }
 
 // A function of that name in front of the kernel, once.
-std::string FusedValues::function(const ScalarDefinition& definition, const std::string& name) {
-  if (std::ranges::find(functions_, name, &Functions::value_type::first) == functions_.end())
-    functions_.emplace_back(name, function_source(definition, name, dialect_));
+std::string FusedValues::function(const ScalarDefinition& definition, const std::string& name,
+                                  Form form) {
+  if (std::ranges::find(functions_, name, &Functions::value_type::first) == functions_.end()) {
+    const auto print = form == Form::Whole ? function_source : common_source;
+    functions_.emplace_back(name, print(definition, name, dialect_));
+  }
   return name;
+}
+
+const ScalarDefinition* FusedValues::definition_of(const FusedKernel::Op& op) const {
+  if (converts(op.op) || info(op.op).kind != OpKind::Scalar) return nullptr;
+  return definition_in(dialect_, op.op, info(op.compute).compute);
+}
+
+bool FusedValues::has_rare(int v) const {
+  if (dialect_.flag.empty()) return false;
+  const ScalarDefinition* definition = definition_of(op_of(v));
+  if (definition == nullptr || definition->rare.empty()) return false;
+  const RarePaths paths(*definition);
+  return !paths.paths().empty() && paths.has_vectors();
+}
+
+int FusedValues::cost_of(int v) const {
+  const ScalarDefinition* definition = definition_of(op_of(v));
+  return definition == nullptr ? 1 : static_cast<int>(definition->nodes.size());
 }
 
 std::string FusedValues::call_cast(const std::string& x, DType from, DType to) {
@@ -133,19 +150,21 @@ std::string FusedValues::operand(const FusedKernel::Op& op, size_t i) {
   return call_cast(x, have, directly ? compute : op.compute);
 }
 
-std::string FusedValues::result_of(int v) {
+std::string FusedValues::result_of(int v, Form form) {
   const FusedKernel::Op& op = op_of(v);
   const DType out = value(v).dtype;
   if (converts(op.op))
     return call_cast(name_of_value(op.in[0].value), value(op.in[0].value).dtype, out);
   const DType compute = info(op.compute).compute;
-  const ScalarDefinition* definition = definition_in(dialect_, op.op, compute);
+  const ScalarDefinition* definition = definition_of(op);
   require(definition != nullptr, ErrorKind::NotImplemented, name_, ": ", tinyt::name_of(op.op),
           " has no definition in ", tinyt::name_of(compute));
+  if (!has_rare(v)) form = Form::Whole;
+  const std::string name = joined_words(tinyt::name_of(op.op), tinyt::name_of(compute));
   std::string call =
-      function(*definition, joined_words(tinyt::name_of(op.op), tinyt::name_of(compute))) + "(";
+      function(*definition, form == Form::Whole ? name : name + "_common", form) + "(";
   for (size_t i = 0; i < op.in.size(); ++i) call += (i == 0 ? "" : ", ") + operand(op, i);
-  call += ")";
+  call += form == Form::Whole ? ")" : ", &rare)";
   if (definition->type() != ScalarType::Bool) return call_cast(call, compute, out);
   return write_.cast(write_.type(ScalarType::U8), call);
 }

@@ -1,12 +1,13 @@
 #include "gpu/scalar_source.h"
 
 #include <algorithm>
-#include <bit>
 #include <charconv>
 #include <cmath>
+#include <ranges>
 #include <vector>
 
 #include "core/base/error.h"
+#include "gpu/rare_paths.h"
 #include "gpu/source_writer.h"
 
 namespace tinyt::gpu {
@@ -14,6 +15,8 @@ namespace tinyt::gpu {
 namespace {
 
 using Node = ScalarDefinition::Node;
+
+constexpr size_t kMostInlined = 500;  // nodes of a function that compilers are told to inline
 
 ScalarType unsigned_of(ScalarType type) {
   switch (width_of(type)) {
@@ -36,22 +39,29 @@ std::string hex_float(double x) {
 
 class FunctionPrinter {
  public:
-  FunctionPrinter(const ScalarDefinition& definition, std::string_view name, const Dialect& dialect)
+  FunctionPrinter(const ScalarDefinition& definition, std::string_view name, const Dialect& dialect,
+                  bool common)
       : d_(definition),
+        paths_(definition),
         name_(name),
         dialect_(dialect),
+        common_(common),
         write_(dialect, name),
-        names_(definition.nodes.size()) {}
+        names_(definition.nodes.size()),
+        printed_(definition.nodes.size(), false) {}
 
   std::string print() {
     std::string arguments;
     for (size_t i = 0; i < d_.inputs.size(); ++i)
       arguments += (i == 0 ? "" : ", ") +
                    filled(dialect_.argument, {{'T', write_.type(d_.inputs[i])}, {'N', input(i)}});
+    if (common_) arguments += ", " + filled(dialect_.flag, {{'T', write_.type(ScalarType::U32)}});
+    const bool in_lanes = common_ || (paths_.has_vectors() && d_.nodes.size() <= kMostInlined);
     write_.open(
+        std::string(in_lanes ? dialect_.inlined : "") +
         filled(dialect_.function, {{'T', write_.type(d_.type())}, {'N', name_}, {'A', arguments}}));
     name_unused_inputs();
-    for (size_t i = 0; i < d_.nodes.size(); ++i) print_node(static_cast<int>(i));
+    print_scope(RarePaths::kCommon);
     write_.line("return " + name(d_.result) + ";");
     write_.close();
     return tables_ + write_.text();
@@ -64,9 +74,61 @@ class FunctionPrinter {
 
   void name_unused_inputs() {
     for (size_t i = 0; i < d_.inputs.size(); ++i) {
-      const auto reads = [&](const Node& n) { return n.op == MachineOp::input && n.bits == i; };
-      if (!dialect_.unused.empty() && std::ranges::none_of(d_.nodes, reads))
+      bool read = false;
+      for (int k = 0; k < std::ssize(d_.nodes); ++k)
+        read = read || (node(k).op == MachineOp::input && node(k).bits == i &&
+                        (!common_ || paths_.scope_of(k) == RarePaths::kCommon));
+      if (!dialect_.unused.empty() && !read)
         write_.line(filled(dialect_.unused, {{'N', input(i)}}));
+    }
+  }
+
+  // What is in a path and in no path of it.
+  void print_scope(int path) {
+    for (int i = 0; i < std::ssize(d_.nodes); ++i)
+      if (paths_.scope_of(i) == path) print_once(i);
+  }
+  void print_once(int i) {
+    if (i < 0 || printed_[static_cast<size_t>(i)]) return;
+    if (const int path = paths_.ended_by(i); path != RarePaths::kCommon)
+      return common_ ? leave_out(path) : print_path(path);
+    const auto [first, last] = paths_.loop_of(i);
+    const auto range = std::views::iota(first, last + 1);
+    for (const int k : range)
+      for (const int in : node(k).in)
+        if (in < first) print_once(in);
+    for (const int k : range) {
+      printed_[static_cast<size_t>(k)] = true;
+      print_node(k);
+    }
+  }
+  void print_path(int p) {
+    const RarePaths::Path& path = paths_.paths()[static_cast<size_t>(p)];
+    print_once(path.condition);
+    for (int i = 0; i < std::ssize(d_.nodes); ++i)
+      for (const int in : node(i).in)
+        if (paths_.within(i, p) && in >= 0 && !paths_.within(in, p)) print_once(in);
+    for (const int select : path.selects) {
+      // The rare value may be made outside, too.
+      for (const int side : {1, 2})
+        if (const int in = node(select).in[side]; !paths_.within(in, p)) print_once(in);
+      printed_[static_cast<size_t>(select)] = true;
+      name(select) = "v" + std::to_string(select);
+      write_.variable(node(select).type, name(select), name(node(select).in[2]));
+    }
+    write_.open_if(name(path.condition));
+    print_scope(p);
+    for (const int select : path.selects) write_.assign(name(select), name(node(select).in[1]));
+    write_.close();
+  }
+  void leave_out(int p) {
+    const RarePaths::Path& path = paths_.paths()[static_cast<size_t>(p)];
+    print_once(path.condition);
+    write_.line(filled(dialect_.raise, {{'C', name(path.condition)}}));
+    for (const int select : path.selects) {
+      print_once(node(select).in[2]);
+      printed_[static_cast<size_t>(select)] = true;
+      name(select) = name(node(select).in[2]);
     }
   }
 
@@ -137,10 +199,13 @@ class FunctionPrinter {
   }
 
   const ScalarDefinition& d_;
+  RarePaths paths_;
   std::string_view name_;
   const Dialect& dialect_;
+  bool common_;  // without the rare paths
   SourceWriter write_;
   std::vector<std::string> names_;  // of the nodes' values
+  std::vector<bool> printed_;
   std::string tables_;
 };
 
@@ -155,23 +220,26 @@ std::string literal(ScalarType type, uint64_t bits, const Dialect& dialect) {
   const std::string suffix(dialect.literal_suffix[static_cast<size_t>(type)]);
   if (is_float(type)) {
     const bool single = type == ScalarType::F32;
-    const double x = single ? double{std::bit_cast<float>(static_cast<uint32_t>(bits))}
-                            : std::bit_cast<double>(bits);
+    const double x = float_of(type, bits);
     if (std::isnan(x)) return std::string(dialect.nan[!single]);
     if (std::isinf(x)) return (x < 0 ? "-" : "") + std::string(dialect.infinity[!single]);
     return hex_float(x) + suffix;
   }
   if (type == ScalarType::Bool) return bits != 0 ? "true" : "false";
   if (!is_signed(type)) return std::to_string(bits) + suffix;
-  const int unused = 64 - width_of(type);
-  const auto value = static_cast<int64_t>(bits << unused) >> unused;
+  const int64_t value = integer_of(type, bits);
   if (value != INT64_MIN && value != INT32_MIN) return std::to_string(value) + suffix;
   return "(" + std::to_string(value + 1) + suffix + " - 1)";  // no literal is as large
 }
 
 std::string function_source(const ScalarDefinition& definition, std::string_view name,
                             const Dialect& dialect) {
-  return FunctionPrinter(definition, name, dialect).print();
+  return FunctionPrinter(definition, name, dialect, false).print();
+}
+
+std::string common_source(const ScalarDefinition& definition, std::string_view name,
+                          const Dialect& dialect) {
+  return FunctionPrinter(definition, name, dialect, true).print();
 }
 
 std::string beginning_of(std::string_view text, const Dialect& dialect) {

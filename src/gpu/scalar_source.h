@@ -17,6 +17,11 @@ const ScalarDefinition* definition_in(const Dialect& dialect, OpId op, DType com
 std::string function_source(const ScalarDefinition& definition, std::string_view name,
                             const Dialect& dialect);
 
+// The same without its rare paths (rare_paths.h): right but where it sets its last argument, a
+// flag.
+std::string common_source(const ScalarDefinition& definition, std::string_view name,
+                          const Dialect& dialect);
+
 // A constant of a type, given its bits.
 std::string literal(ScalarType type, uint64_t bits, const Dialect& dialect);
 

@@ -209,6 +209,79 @@ def test_softmax_by_hand(columns: int, rng: np.random.Generator, tmp_path: Path)
     np.testing.assert_allclose(y.sum(1).numpy(), 1, rtol=1e-5)
 
 
+RARE = ["rsqrt", "sin", "cos", "tan", "erfcx", "log_ndtr", "ndtri"]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_few_elements_are_rare(dtype: str, rng: np.random.Generator, tmp_path: Path) -> None:
+    f = getattr(tinyt, dtype)
+    values = pool(dtype, rng)
+    drawn = np.where(rng.random(5000) < 0.01, rng.choice(values, 5000), rng.uniform(0.2, 0.8, 5000))
+    x = tinyt.tensor(drawn.astype(dtype))
+    ops = [(name, f, f, False, [(0, False)]) for name in RARE if takes(name, dtype)]
+    kernel = _core.FusedKernel([5000], 0, [f], ops, list(range(1, len(ops) + 1)))
+    text = kernel.source([DENSE], "kernel", "c99")
+    assert text.count("_common(") >= 3 * len(RARE) - 3
+    library = build(tmp_path, declared(text), "-O3", "-fno-math-errno", "-fno-trapping-math")
+    outs = [tinyt.empty_like(x) for _ in ops]
+    pointers = [ctypes.c_void_p(y.data_ptr()) for y in (x, *outs)]
+    library.kernel((ctypes.c_int64 * 1)(5000), pointers[0], (ctypes.c_int64 * 1)(1), *pointers[1:])
+    for name, got, want in zip(RARE, outs, kernel.interpret([x]), strict=True):
+        np.testing.assert_array_equal(bits(got), bits(want), err_msg=name)
+
+
+def stores_over_its_load(last: str) -> Any:
+    """The load is read again after the pass in which the first store's value is there."""
+    f = tinyt.float32
+    ops = [
+        ("sin", f, f, False, [(0, False)]),
+        ("sum", f, f, True, [(1, False)]),
+        ("sub", f, f, False, [(0, False), (2, False)]),
+        (last, f, f, True, [(3, False)]),
+        ("amax", f, f, True, [(3, False)]),
+        ("add", f, f, True, [(4, False), (5, False)]),
+    ]
+    return _core.FusedKernel([3, 5000], 1, [f], ops, [1, 3, 6])
+
+
+@pytest.mark.parametrize("last", ["sum", "prod"])
+@pytest.mark.parametrize("over", [0, 1])
+def test_a_store_in_the_memory_of_a_load(
+    last: str, over: int, rng: np.random.Generator, tmp_path: Path
+) -> None:
+    kernel = stores_over_its_load(last)
+    x = tinyt.tensor(rng.normal(size=(3, 5000)).astype(np.float32))
+    x[1, 4998] = 1e30
+    want = kernel.interpret([x])
+    library = build(tmp_path, declared(kernel.source([DENSE], "kernel", "c99")), "-O2")
+    outs = [tinyt.empty_like(x), tinyt.empty_like(x), tinyt.empty(3, 1)]
+    outs[over] = x
+    sizes, strides = (ctypes.c_int64 * 2)(*x.shape), (ctypes.c_int64 * 2)(*x.stride())
+    pointers = [ctypes.c_void_p(y.data_ptr()) for y in outs]
+    library.kernel(sizes, ctypes.c_void_p(x.data_ptr()), strides, *pointers)
+    for got, expected in zip(outs, want, strict=True):
+        np.testing.assert_array_equal(bits(got), bits(expected))
+
+
+def test_columns_of_one_element_in_the_memory_of_a_load(tmp_path: Path) -> None:
+    f = tinyt.float32
+    ops = [
+        ("neg", f, f, False, [(0, False)]),
+        ("sum", f, f, True, [(1, False)]),
+        ("add", f, f, True, [(2, False), (0, False)]),
+    ]
+    kernel = _core.FusedKernel([4, 1], 1, [f], ops, [1, 3])
+    x = tinyt.tensor([[1.0], [2.0], [3.0], [4.0]])
+    want = kernel.interpret([x])
+    library = build(tmp_path, declared(kernel.source([DENSE], "kernel", "c99")))
+    y = tinyt.empty_like(x)
+    sizes, strides = (ctypes.c_int64 * 2)(4, 1), (ctypes.c_int64 * 2)(1, 1)
+    pointers = [ctypes.c_void_p(x.data_ptr()), ctypes.c_void_p(y.data_ptr())]
+    library.kernel(sizes, pointers[0], strides, *pointers)
+    for got, expected in zip([x, y], want, strict=True):
+        np.testing.assert_array_equal(bits(got), bits(expected))
+
+
 def test_what_has_no_source() -> None:
     kernel, _ = softmax(3)
     with pytest.raises(ValueError, match="kernel: 2 layouts for 1 loads"):

@@ -121,7 +121,8 @@ ARITY = {row["name"]: row["inputs"] for row in _core.op_table()}
 def library(tmp_path_factory: pytest.TempPathFactory) -> Library:
     if shutil.which("cc") is None:
         pytest.skip("needs a C compiler")
-    source = _core.single_source([(f"one_{op}", op) for op in BOUNDS], "c99")
+    functions = [(f"one_{op}", op, tinyt.float32) for op in BOUNDS]
+    source = _core.scalar_source(functions, "c99", single=True)
     for op in BOUNDS:
         inputs = range(ARITY[op])
         arguments = "".join(f"const float* x{i}, " for i in inputs)

@@ -1,6 +1,6 @@
 #include "core/ops/definition_builder.h"
 
-#include <bit>
+#include <algorithm>
 #include <cmath>
 #include <optional>
 
@@ -16,21 +16,6 @@ using Type = ScalarType;
 uint64_t all_bits(Type type) {
   const int width = width_of(type);
   return width == 64 ? ~uint64_t{0} : (uint64_t{1} << width) - 1;
-}
-
-// The number of a constant, of integers in 64 bits with their sign.
-int64_t signed_number(Type type, uint64_t bits) {
-  if (!is_signed(type)) return static_cast<int64_t>(bits);
-  const int unused = 64 - width_of(type);
-  return static_cast<int64_t>(bits << unused) >> unused;
-}
-double float_number(Type type, uint64_t bits) {
-  return type == Type::F32 ? double{std::bit_cast<float>(static_cast<uint32_t>(bits))}
-                           : std::bit_cast<double>(bits);
-}
-uint64_t float_bits(Type type, double x) {
-  return type == Type::F32 ? uint64_t{std::bit_cast<uint32_t>(static_cast<float>(x))}
-                           : std::bit_cast<uint64_t>(x);
 }
 
 // In the type's own precision: a sum of floats in double, rounded once more, is the same.
@@ -69,7 +54,7 @@ std::optional<uint64_t> fold_integers(Op op, Type type, uint64_t a, uint64_t b) 
       return b < width ? std::optional(a << b) : std::nullopt;
     case Op::shift_right:
       if (b >= width) return {};
-      return is_signed(type) ? static_cast<uint64_t>(signed_number(type, a) >> b) : a >> b;
+      return is_signed(type) ? static_cast<uint64_t>(integer_of(type, a) >> b) : a >> b;
     default:
       return {};
   }
@@ -206,22 +191,21 @@ int DefinitionBuilder::folded(const Node& n) {
   if (n.op == Op::bit_cast) return constant(n.type, x);
   if (n.op == Op::mask) return constant(n.type, x != 0 ? all_bits(n.type) : 0);
   if (n.op == Op::convert) {
-    if (from == Type::Bool && is_float(n.type))
-      return constant(n.type, float_bits(n.type, double(x)));
+    if (from == Type::Bool && is_float(n.type)) return constant(n.type, bits_of(n.type, double(x)));
     if (from == Type::Bool) return constant(n.type, x);
     return -1;
   }
   if (n.type == Type::Bool && operands == 2 && from != Type::Bool) {
-    const auto is =
-        is_float(from)    ? fold_comparison(n.op, float_number(from, x), float_number(from, y))
-        : is_signed(from) ? fold_comparison(n.op, signed_number(from, x), signed_number(from, y))
-                          : fold_comparison(n.op, x, y);
+    const auto is = is_float(from) ? fold_comparison(n.op, float_of(from, x), float_of(from, y))
+                    : is_signed(from)
+                        ? fold_comparison(n.op, integer_of(from, x), integer_of(from, y))
+                        : fold_comparison(n.op, x, y);
     return is ? constant(Type::Bool, *is) : -1;
   }
   if (is_float(from)) {
     if (n.op == Op::neg) return constant(n.type, x ^ (all_bits(n.type) / 2 + 1));
-    const auto number = fold_floats(n.op, float_number(from, x), float_number(from, y));
-    return number && !std::isnan(*number) ? constant(n.type, float_bits(n.type, *number)) : -1;
+    const auto number = fold_floats(n.op, float_of(from, x), float_of(from, y));
+    return number && !std::isnan(*number) ? constant(n.type, bits_of(n.type, *number)) : -1;
   }
   const auto number = fold_integers(n.op, n.type, x, y);
   return number ? constant(n.type, *number) : -1;
@@ -271,6 +255,10 @@ ScalarDefinition DefinitionBuilder::finish(int result) const {
     d.nodes.push_back(n);
   }
   d.result = number[static_cast<size_t>(result)];
+  for (const int condition : rare_)
+    if (const int32_t at = number[static_cast<size_t>(condition)];
+        at >= 0 && std::ranges::find(d.rare, at) == d.rare.end())
+      d.rare.push_back(at);
   return d;
 }
 

@@ -27,6 +27,9 @@ class DefinitionBuilder {
   void leave_unless(int more);
   void end_loop(std::span<const int> carried, std::span<const int> next);
 
+  // A condition that is seldom true.
+  void mark_rare(int condition) { rare_.push_back(condition); }
+
   const Node& node(int i) const { return nodes_[static_cast<size_t>(i)]; }
   ScalarType type(int i) const { return node(i).type; }
 
@@ -47,6 +50,7 @@ class DefinitionBuilder {
   std::vector<Node> nodes_;
   std::vector<ScalarType> inputs_;
   std::vector<std::vector<uint64_t>> tables_;
+  std::vector<int> rare_;
   std::map<Key, int> known_;
   // Those made since a loop began are not there behind it.
   std::vector<Key> in_loop_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 
 #include "core/base/error.h"
 
@@ -36,20 +37,18 @@ std::string_view name_of(ScalarType type) { return kScalarTypes[static_cast<size
 std::string_view name_of(MachineOp op) { return kMachineOps[static_cast<size_t>(op)].name; }
 int operands_of(MachineOp op) { return kMachineOps[static_cast<size_t>(op)].operands; }
 
-ScalarType scalar_type_of(DType compute) {
-  switch (compute) {
-    case DType::Bool:
-      return ScalarType::U8;
-    case DType::Int64:
-      return ScalarType::I64;
-    case DType::Float32:
-      return ScalarType::F32;
-    case DType::Float64:
-      return ScalarType::F64;
-    default:
-      fail(ErrorKind::DType, "scalar definitions compute in bool, int64, float32 and float64, not ",
-           name_of(compute));
-  }
+int64_t integer_of(ScalarType type, uint64_t bits) {
+  if (!is_signed(type)) return static_cast<int64_t>(bits);
+  const int unused = 64 - width_of(type);
+  return static_cast<int64_t>(bits << unused) >> unused;
+}
+double float_of(ScalarType type, uint64_t bits) {
+  return type == ScalarType::F32 ? double{std::bit_cast<float>(static_cast<uint32_t>(bits))}
+                                 : std::bit_cast<double>(bits);
+}
+uint64_t bits_of(ScalarType type, double x) {
+  return type == ScalarType::F32 ? uint64_t{std::bit_cast<uint32_t>(static_cast<float>(x))}
+                                 : std::bit_cast<uint64_t>(x);
 }
 
 ScalarType held_type(DType dtype) {

@@ -20,6 +20,10 @@ inline constexpr bool is_signed(ScalarType t) {
 // Bits; of Bool 1.
 int width_of(ScalarType type);
 std::string_view name_of(ScalarType type);
+// The number that a constant's bits are: an integer's with its sign, of unsigned ones as it is.
+int64_t integer_of(ScalarType type, uint64_t bits);
+double float_of(ScalarType type, uint64_t bits);
+uint64_t bits_of(ScalarType type, double x);  // of a float
 
 enum class MachineOp : uint8_t {
 #define MACHINE_OP(name, operands) name,
@@ -46,12 +50,12 @@ struct ScalarDefinition {
   int32_t result = -1;
   std::vector<ScalarType> inputs;  // a condition is a Bool
   std::vector<std::vector<uint64_t>> tables;
+  // Bools that are seldom true: the CPU's kernels compute what only they select where any lane of a
+  // register has one.
+  std::vector<int32_t> rare;
 
   ScalarType type() const { return nodes[static_cast<size_t>(result)].type; }
 };
-
-// The type that values of a dtype which ops compute in have in definitions; of bools as numbers.
-ScalarType scalar_type_of(DType compute);
 
 // The definition of a scalar op that computes in such a dtype, the same at every call; null where
 // the op does not take it. Made at the first call.

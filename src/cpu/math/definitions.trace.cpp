@@ -1,6 +1,8 @@
 // The functors of math.h called once with values that write down what is done with them.
 #define TINYT_TRACE
 
+#include <limits>
+
 #include "cpu/math/definitions.h"
 #include "cpu/math/trace_definitions.h"
 #include "cpu/simd/convert_bits.h"
@@ -40,16 +42,18 @@ U32 float_to_bits(F32 x) { return bit_cast<U32>(x); }
 U32 choose(I32 condition, U32 a, U32 b) { return select(condition, a, b); }
 
 // Cut as an instruction does, and the lowest integer for what is beyond, or is a NaN.
-template <class V>
-I64 whole_number(V x, double end, int64_t beyond) {
+template <class To, class V>
+To whole_number(V x, double end) {
   const auto inside = (V(-end) <= x) & (x < V(end));
-  return select(inside, converted<I64>(select(inside, x, V{})), splat(beyond));
+  const To cut = converted<To>(select(inside, x, V{}));
+  return select(inside, cut, splat(std::numeric_limits<Element<To>>::min()));
 }
+// In 32 bits where these hold it: what has vectors in most machines.
 template <class V>
 I64 to_integer(V x, DType to) {
   if constexpr (!kIsFloat<V>) return converted<I64>(x);
-  if (to == DType::Int64) return whole_number(x, 0x1p63, INT64_MIN);
-  return whole_number(x, 0x1p31, INT32_MIN);
+  if (to == DType::Int64) return whole_number<I64>(x, 0x1p63);
+  return converted<I64>(whole_number<I32>(x, 0x1p31));
 }
 // The low bits, as the dtype has them.
 I64 wrapped(I64 x, DType to) {
@@ -65,7 +69,10 @@ F32 rounded(F32 x, DType to) {
 template <class V>
 int cast_to(V x, DType to) {
   if (is_bool(to)) return converted<B8>(x != V{}).node();
-  if (is_integer(to)) return wrapped(to_integer(x, to), to).node();
+  if (is_integer(to)) {
+    const I64 whole = to_integer(x, to);
+    return (kIsFloat<V> && to == DType::Int32 ? whole : wrapped(whole, to)).node();
+  }
   if (to == DType::Float64) return converted<F64>(x).node();
   return rounded(converted<F32>(x), to).node();
 }
@@ -73,9 +80,10 @@ int cast_between(DType from, DType to) {
   const int x = builder->input(held_type(from));
   switch (held_type(from)) {
     case ScalarType::U8:
-      return cast_to(B8::of(x), to);
+      return cast_to(converted<I32>(B8::of(x)), to);
     case ScalarType::I64:
-      return cast_to(I64::of(x), to);
+      if (from == DType::Int64 || is_integer(to)) return cast_to(I64::of(x), to);
+      return cast_to(converted<I32>(I64::of(x)), to);
     case ScalarType::F64:
       return cast_to(F64::of(x), to);
     default:

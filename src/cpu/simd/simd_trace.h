@@ -2,7 +2,8 @@
 // once, leaves the list of its machine operations. Of the fma form, as with registers of 32 bytes.
 //
 // A question whether any lane is set is answered yes, so that what is computed for rare lanes is
-// part of the list; selects, which stand behind such questions anyway, choose.
+// part of the list; selects, which stand behind such questions anyway, choose. The list says of
+// which conditions that was asked.
 //
 // With TINYT_TRACE_SINGLE, F64 is double-word arithmetic of float32 (simd_double_word.h).
 #pragma once
@@ -230,11 +231,12 @@ To converted(Traced<T> x) {
 }
 inline F32 to_float(I32 k) { return converted<F32>(k); }
 
-template <class M>
-bool any(M) {
+template <class T>
+bool any(Traced<T> mask) {
+  builder->mark_rare(mask.truth());
   return true;
 }
-inline bool any_above(F32, float) { return true; }
+inline bool any_above(F32 x, float bound) { return any(F32(bound) < x); }
 
 inline U64 high_product(U64 a, U64 b) {
   const int x = a.node();

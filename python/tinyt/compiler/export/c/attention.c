@@ -1,5 +1,3 @@
-// Calls functions of products.
-
 // e^x for x <= 0: exactly 1 at 0 and 0 below e^-87; a NaN stays.
 static inline float tt_weight_f32(float x) {
   // Adding this rounds to a whole number, and leaves the exponent of 2^k in the low bits.
@@ -26,13 +24,12 @@ static inline double tt_logarithm_f64(double x) {
 
 // The product of A and B, each with strides of rows and columns; added to dense C where `adds`.
 static void tt_times_T(const T* a, int64_t ar, int64_t ac, const T* b, int64_t br, int64_t bc,
-                       int adds, T* c, int64_t m, int64_t n, int64_t k, T* panel,
-                       int64_t* places) {
+                       int adds, T* c, int64_t m, int64_t n, int64_t k, T* panel) {
   const T* d = adds ? c : NULL;
   if (m <= 4 && (bc == 1 || (br == 1 && ac == 1))) {
-    tt_rows_T(a, ar, ac, b, br, bc, d, n, 1, c, m, n, k, panel, places);
+    tt_rows_T(a, ar, ac, b, br, bc, d, n, 1, c, m, n, k, panel);
   } else {
-    tt_product_T(a, ar, ac, b, br, bc, d, n, 1, c, m, n, k, panel, places);
+    tt_product_T(a, ar, ac, b, br, bc, d, n, 1, c, m, n, k, panel);
   }
 }
 
@@ -88,21 +85,19 @@ static T tt_weigh_T(T* s, int64_t n, T base) {
   return sum;
 }
 
-// Queries [first, first + rows) of a head, dense and scaled, over all keys they see: block by
-// block, each with the largest score so far. `n`: batch, heads, groups, queries, keys, width of
-// queries and of values, rows and keys of a block. `add` and `keep` begin at the first of these
-// queries.
+// Queries [first, first + rows) of a head, dense and scaled, over all keys they see: block by block,
+// each with the largest score so far. `n`: batch, heads, groups, queries, keys, width of queries and
+// of values, rows and keys of a block. `add` and `keep` begin at the first of these queries.
 static void tt_attend_T(const T* q, int64_t first, int64_t rows, const T* k, const int64_t* ks,
                         const T* v, const int64_t* vs, const T* add, const uint8_t* keep,
                         const int64_t* ms, int causal, const int64_t* n, T* y, T* log_sum,
-                        T* scores, T* panel, int64_t* places, T* sum) {
+                        T* scores, T* panel, T* sum) {
   const int64_t keys = causal && first + rows < n[4] ? first + rows : n[4];
   for (int64_t i = 0; i < rows; ++i) log_sum[i] = (T)-INFINITY;  // the largest score, at first
   for (int64_t i = 0; i < rows; ++i) sum[i] = 0;
   for (int64_t at = 0; at < keys; at += n[8]) {
     const int64_t count = keys - at < n[8] ? keys - at : n[8];
-    tt_times_T(q, n[5], 1, k + at * ks[2], ks[3], ks[2], 0, scores, rows, count, n[5], panel,
-               places);
+    tt_times_T(q, n[5], 1, k + at * ks[2], ks[3], ks[2], 0, scores, rows, count, n[5], panel);
     for (int64_t i = 0; i < rows; ++i) {
       T* s = scores + i * count;
       int64_t seen = count;
@@ -118,8 +113,7 @@ static void tt_attend_T(const T* q, int64_t first, int64_t rows, const T* k, con
       if (at > 0 && factor != 1)
         for (int64_t j = 0; j < n[6]; ++j) y[i * n[6] + j] *= factor;
     }
-    tt_times_T(scores, count, 1, v + at * vs[2], vs[2], vs[3], at > 0, y, rows, n[6], count, panel,
-               places);
+    tt_times_T(scores, count, 1, v + at * vs[2], vs[2], vs[3], at > 0, y, rows, n[6], count, panel);
   }
   for (int64_t i = 0; i < rows; ++i) {
     const T part = sum[i] == 0 ? 0 : 1 / sum[i];
@@ -134,7 +128,7 @@ static void tt_attend_T(const T* q, int64_t first, int64_t rows, const T* k, con
 static void tt_attention_T(const T* q, const int64_t* qs, const T* k, const int64_t* ks, const T* v,
                            const int64_t* vs, const T* add, const uint8_t* keep, const int64_t* ms,
                            double scale, int causal, const int64_t* n, T* y, T* log_sum, T* block,
-                           T* scores, T* panel, int64_t* places, T* sum) {
+                           T* scores, T* panel, T* sum) {
   for (int64_t head = 0; head < n[0] * n[1]; ++head) {
     const int64_t b = head / n[1], h = head % n[1], g = h / (n[1] / n[2]);
     const T *k0 = k + b * ks[0] + g * ks[1], *v0 = v + b * vs[0] + g * vs[1];
@@ -143,8 +137,8 @@ static void tt_attention_T(const T* q, const int64_t* qs, const T* k, const int6
       const int64_t at = b * ms[0] + h * ms[1] + i * ms[2];
       tt_scaled_rows_T(q + b * qs[0] + h * qs[1] + i * qs[2], qs[2], qs[3], (T)scale, block, rows,
                        n[5]);
-      tt_attend_T(block, i, rows, k0, ks, v0, vs, add ? add + at : NULL, keep ? keep + at : NULL,
-                  ms, causal, n, y + row * n[6], log_sum + row, scores, panel, places, sum);
+      tt_attend_T(block, i, rows, k0, ks, v0, vs, add ? add + at : NULL, keep ? keep + at : NULL, ms,
+                  causal, n, y + row * n[6], log_sum + row, scores, panel, sum);
     }
   }
 }
@@ -173,7 +167,7 @@ static void tt_attend_backward_T(const T* g, const T* out, const T* q, int64_t f
                                  const T* k, const int64_t* ks, const T* v, const int64_t* vs,
                                  const T* add, const uint8_t* keep, const int64_t* ms, int causal,
                                  const int64_t* n, const T* log_sum, T* dq, T* dk, T* dv, T* scores,
-                                 T* slopes, T* panel, int64_t* places, T* delta) {
+                                 T* slopes, T* panel, T* delta) {
   const int64_t keys = causal && first + rows < n[4] ? first + rows : n[4];
   for (int64_t i = 0; i < rows; ++i) {
     T sum = 0;
@@ -184,12 +178,12 @@ static void tt_attend_backward_T(const T* g, const T* out, const T* q, int64_t f
   for (int64_t at = 0; at < keys; at += n[8]) {
     const int64_t count = keys - at < n[8] ? keys - at : n[8];
     const T *k0 = k + at * ks[2], *v0 = v + at * vs[2];
-    tt_times_T(q, n[5], 1, k0, ks[3], ks[2], 0, scores, rows, count, n[5], panel, places);
-    tt_times_T(g, n[6], 1, v0, vs[3], vs[2], 0, slopes, rows, count, n[6], panel, places);
+    tt_times_T(q, n[5], 1, k0, ks[3], ks[2], 0, scores, rows, count, n[5], panel);
+    tt_times_T(g, n[6], 1, v0, vs[3], vs[2], 0, slopes, rows, count, n[6], panel);
     tt_slopes_T(scores, slopes, first, rows, at, count, add, keep, ms, causal, log_sum, delta);
-    tt_times_T(slopes, count, 1, k0, ks[2], ks[3], 1, dq, rows, n[5], count, panel, places);
-    tt_times_T(slopes, 1, count, q, n[5], 1, 1, dk + at * n[5], count, n[5], rows, panel, places);
-    tt_times_T(scores, 1, count, g, n[6], 1, 1, dv + at * n[6], count, n[6], rows, panel, places);
+    tt_times_T(slopes, count, 1, k0, ks[2], ks[3], 1, dq, rows, n[5], count, panel);
+    tt_times_T(slopes, 1, count, q, n[5], 1, 1, dk + at * n[5], count, n[5], rows, panel);
+    tt_times_T(scores, 1, count, g, n[6], 1, 1, dv + at * n[6], count, n[6], rows, panel);
   }
 }
 
@@ -199,7 +193,7 @@ static void tt_attention_backward_T(const T* g, const T* q, const int64_t* qs, c
                                     const uint8_t* keep, const int64_t* ms, const T* out,
                                     const T* log_sum, double scale, int causal, const int64_t* n,
                                     T* dq, T* dk, T* dv, T* block, T* scores, T* slopes, T* panel,
-                                    int64_t* places, T* delta) {
+                                    T* delta) {
   for (int64_t i = 0; i < n[0] * n[2] * n[4] * n[5]; ++i) dk[i] = 0;
   for (int64_t i = 0; i < n[0] * n[2] * n[4] * n[6]; ++i) dv[i] = 0;
   for (int64_t head = 0; head < n[0] * n[1]; ++head) {
@@ -214,7 +208,7 @@ static void tt_attention_backward_T(const T* g, const T* q, const int64_t* qs, c
       tt_attend_backward_T(g + row * n[6], out + row * n[6], block, i, rows, k0, ks, v0, vs,
                            add ? add + at : NULL, keep ? keep + at : NULL, ms, causal, n,
                            log_sum + row, dq + row * n[5], dk + own * n[5], dv + own * n[6], scores,
-                           slopes, panel, places, delta);
+                           slopes, panel, delta);
     }
   }
   for (int64_t i = 0; i < n[0] * n[1] * n[3] * n[5]; ++i) dq[i] *= (T)scale;

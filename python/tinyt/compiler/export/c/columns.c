@@ -36,8 +36,8 @@ static void tt_join_rows_K_S_T(const S* x, int64_t step, int64_t rows, int64_t w
       found[j] = tt_join_K_T(tt_join_K_T(first, (T)c[j]), (T)d[j]);
     }
   }
-  for (; i < rows; ++i) {
-    for (int64_t j = 0; j < width; ++j) found[j] = tt_join_K_T(found[j], (T)x[i * step + j]);
+  for (const S* row = x + i * step; i < rows; ++i, row += step) {
+    for (int64_t j = 0; j < width; ++j) found[j] = tt_join_K_T(found[j], (T)row[j]);
   }
 }
 

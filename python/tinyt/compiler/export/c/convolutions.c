@@ -205,8 +205,7 @@ static void tt_convolution_T(const T* x, const T* w, T* y, int64_t samples, int6
 // 64 positions of all taps.
 static void tt_convolution_input_T(const T* dy, const T* w, T* dx, int64_t samples, int64_t groups,
                                    int64_t outputs, const tt_geometry* g, const int64_t* size,
-                                   const int64_t* border, T* bordered, T* columns, T* panel,
-                                   int64_t* at) {
+                                   const int64_t* border, T* bordered, T* columns, T* panel) {
   const int64_t read = g->channels * size[0] * size[1] * size[2];
   const int64_t taps = g->channels * g->taps[0] * g->taps[1] * g->taps[2];
   const int64_t positions = g->positions[0] * g->positions[1] * g->positions[2];
@@ -220,7 +219,7 @@ static void tt_convolution_input_T(const T* dy, const T* w, T* dx, int64_t sampl
       int64_t base[64];
       tt_bases(g, j, n, base);
       tt_product_T(weight, 1, taps, gradient + j, positions, 1, NULL, 0, 0, columns, taps, n,
-                   outputs, panel, at);
+                   outputs, panel);
       for (int64_t p = 0; p < taps; ++p) {
         T* to = bordered + tt_offset(g, p);
         for (int64_t k = 0; k < n; ++k) to[base[k]] += columns[p * n + k];

@@ -11,12 +11,15 @@
 #if defined(__clang__)
 #define TT_FUSED
 #define TT_FUSE _Pragma("clang fp contract(fast)")
+#define TT_NOT_UNROLLED _Pragma("clang loop unroll(disable)")
 #elif defined(__GNUC__)
 #define TT_FUSED __attribute__((optimize("fp-contract=fast")))
 #define TT_FUSE
+#define TT_NOT_UNROLLED
 #else
 #define TT_FUSED
 #define TT_FUSE
+#define TT_NOT_UNROLLED
 #endif
 #endif
 #define TT_LANES_T (TT_REGISTER / (int)sizeof(T))
@@ -33,6 +36,7 @@ TT_FUSED static void tt_tile_T(const T* const* a, int64_t step, const T* b, cons
   const T *a0 = a[0], *a1 = a[1], *a2 = a[2], *a3 = a[3], *a4 = a[4], *a5 = a[5];
 #if defined(__GNUC__)
   tt_register_T s[12] = {{0}};
+  TT_NOT_UNROLLED  // which would take more registers than there are
   for (int64_t p = 0; p < k; ++p) {
     tt_register_T y0, y1;
     memcpy(&y0, b + at[p], TT_REGISTER);
@@ -96,7 +100,7 @@ static void tt_put_T(const T* sums, int64_t rows, int64_t columns, const T* d, i
   for (int64_t i = 0; i < rows; ++i) {
     const T* s = sums + i * TT_COLUMNS_T;
     T* to = c + i * width;
-    const T* add = d + i * dr;
+    const T* add = d == NULL ? d : d + i * dr;
     if (d == NULL) {
       for (int64_t j = 0; j < columns; ++j) to[j] = s[j];
     } else if (dc == 1) {
@@ -108,12 +112,13 @@ static void tt_put_T(const T* sums, int64_t rows, int64_t columns, const T* d, i
 }
 
 // C [m, n] = A [m, k] B [k, n] + D, dense C; of the others the strides of rows and columns. D may be
-// null, or lie in C. `panel` holds k rows of TT_COLUMNS, `at` a number for each. Sums are of blocks
-// of 4096 bytes of k.
+// null, or lie in C. `panel` holds k rows of TT_COLUMNS, and behind them an int64 for each. Sums are
+// of blocks of 4096 bytes of k.
 static void tt_product_T(const T* a, int64_t ar, int64_t ac, const T* b, int64_t br, int64_t bc,
                          const T* d, int64_t dr, int64_t dc, T* c, int64_t m, int64_t n, int64_t k,
-                         T* panel, int64_t* at) {
+                         T* panel) {
   const int64_t block = 4096 / (int64_t)sizeof(T);
+  int64_t* at = (int64_t*)(void*)(panel + k * TT_COLUMNS_T);
   int64_t width = 0;
   for (int64_t j = 0; j < n; j += TT_COLUMNS_T) {
     const int64_t columns = n - j < TT_COLUMNS_T ? n - j : TT_COLUMNS_T;
@@ -195,8 +200,7 @@ TT_FUSED static void tt_dots_T(const T* x, const T* b, int64_t width, T* y, int6
 // The same as tt_product, of few rows: each by itself, where B lies so that this takes it as it is.
 static void tt_rows_T(const T* a, int64_t ar, int64_t ac, const T* b, int64_t br, int64_t bc,
                       const T* d, int64_t dr, int64_t dc, T* c, int64_t m, int64_t n, int64_t k,
-                      T* row, int64_t* at) {
-  (void)at;
+                      T* row) {
   for (int64_t i = 0; i < m; ++i) {
     if (bc == 1) {
       tt_row_T(a + i * ar, ac, b, br, row, n, k);

@@ -46,7 +46,7 @@ def _attention_backward(call: Call) -> None:
     query, key, value = (_in(call, x, t) for x in (query, key, value))
     y = [v if v.dtype is t else call.scratch(v.shape, t) for v in call.y]
     n = _sizes(query, key, value)
-    block, scores, panel, places, delta = _scratch(call, n, t)
+    block, scores, panel, delta = _scratch(call, n, t)
     slopes = call.scratch((n[7] * n[8],), t)
     _prepare(call, t)
     call.run(
@@ -64,7 +64,6 @@ def _attention_backward(call: Call) -> None:
         scores,
         slopes,
         panel,
-        places,
         delta,
         T=c_type(t),
     )
@@ -74,7 +73,9 @@ def _attention_backward(call: Call) -> None:
 
 
 def _prepare(call: Call, t: tinyt.dtype) -> None:
-    """Brings what the templates call of scalar ops."""
+    """Brings what the templates call of others."""
+    for function in ("tt_product_T", "tt_rows_T"):
+        call.out.use("products", function, T=c_type(t))
     call.out.scalar("log", t)
     if t is tinyt.float64:
         call.out.scalar("exp", t)
@@ -99,13 +100,11 @@ def _sizes(query: Value, key: Value, value: Value) -> list[int]:
 
 
 def _scratch(call: Call, n: list[int], t: tinyt.dtype) -> list[Value]:
-    """A block of queries, one of scores, a panel of products and its places, and a number for each
-    query."""
+    """A block of queries, one of scores, a panel of products, and a number for each query."""
     *_, width, out_width, rows, keys = n
-    lanes = _PANEL_BYTES // t.itemsize
-    most = max(width, keys, out_width, rows)
-    made = [call.scratch((k,), t) for k in (rows * width, rows * keys, most * lanes)]
-    return [*made, call.scratch((most,), tinyt.int64), call.scratch((rows,), t)]
+    lanes = (_PANEL_BYTES + 8) // t.itemsize
+    panel = max(width, keys, out_width, rows) * lanes
+    return [call.scratch((k,), t) for k in (rows * width, rows * keys, panel, rows)]
 
 
 def _settings(call: Call) -> tuple[str, int]:

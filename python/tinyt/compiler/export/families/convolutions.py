@@ -66,10 +66,10 @@ def _write(call: Call, first: Value, second: Value, made: Value) -> None:
         )
     else:
         columns = call.scratch_bytes(reads * _BLOCK * item, t)
-        panel = call.scratch_bytes(counts[2] * _ROW, t)
+        panel = call.scratch_bytes(counts[2] * (_ROW + 8), t)
         call.run(
             *("convolutions", "tt_convolution_input_T", output, weight, source, *plan),
-            *(bordered, columns, panel, numbers(counts[2])),
+            *(bordered, columns, panel),
             T=t,
         )
 

@@ -104,14 +104,13 @@ def _arguments(
     t = c_type(y.dtype)
     few = m <= _FEW and (rb[1] == 1 or (rb[0] == 1 and ra[1] == 1) or k == 1)
     if few:
-        function, scratch = "tt_rows_T", [call.scratch_bytes(n * y.dtype.itemsize, t), "NULL"]
+        function, scratch = "tt_rows_T", call.scratch_bytes(n * y.dtype.itemsize, t)
     else:
-        panel, numbers = call.scratch_bytes(k * _COLUMNS, t), call.scratch_bytes(8 * k, "int64_t")
-        function, scratch = "tt_product_T", [panel, numbers]
+        function, scratch = "tt_product_T", call.scratch_bytes(k * (_COLUMNS + 8), t)
     parts = [
         *("{a}", str(ra[0]), str(ra[1]), "{b}", str(rb[0]), str(rb[1])),
         *("{d}", str(rd[0] if has_d else 0), str(rd[1] if has_d else 0), "{y}"),
-        *(str(m), str(n), str(k), *map(str, scratch)),
+        *(str(m), str(n), str(k), str(scratch)),
     ]
     return function, parts
 

@@ -1,0 +1,70 @@
+// The loops over a row's elements of a fused kernel, for whoever prints it.
+//
+// Where one thread takes all, compilers make vectors of them. Values with rare paths are computed
+// without these first, 32 elements at a time, and all of the 32 again where one of them is rare.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "gpu/fused_source.h"
+#include "gpu/fused_values.h"
+
+namespace tinyt::gpu {
+
+// Where something of element j goes: a place of an array, and what it is there.
+struct Target {
+  std::string place, type, value;
+  bool own = false;  // in an array of the kernel's own, which nothing else reads meanwhile
+};
+
+class FusedLoops : public FusedValues {
+ public:
+  FusedLoops(const FusedKernel& kernel, const std::vector<Inner>& inner, std::string_view name,
+             const Dialect& dialect, size_t columns)
+      : FusedValues(kernel, name, dialect), inner_(inner), columns_(columns) {}
+
+  size_t columns() const { return columns_; }  // dimensions of a row
+  size_t rows() const { return kernel().shape.size() - columns_; }
+  // Values of one element a row, each once; loads are of the row's first column.
+  void print_row_values(const std::vector<int>& wanted);
+  // What loops that compute `wanted` take of them, before these.
+  void print_row_operands(const std::vector<int>& wanted);
+  // The first element of a row in each load that values of a row read.
+  void print_row_loads();
+
+  // Elements [first, end) of the row: the values that are wanted, and the targets.
+  void print_elements(const std::string& first, const std::string& end,
+                      const std::vector<int>& wanted, const std::vector<Target>& targets);
+  // Elements [begin, end) into the lanes of reductions, and the targets.
+  void print_lanes(const std::vector<int>& reductions, const std::vector<int>& wanted,
+                   const std::vector<Target>& targets);
+
+ private:
+  std::string column(int k) const;
+  bool moves(int v) const { return is_load(v) && column(v) != "0"; }
+  std::string lane_of(int v) const { return at(numbered("lane", v), "l"); }
+  std::string row_load(int k) const { return numbered("r", k); }
+  void print_load(int k, const std::string& name, const std::string& column);
+  void print_values(const std::vector<int>& values, Form form);
+  void print_group(const std::string& lanes, const std::vector<int>& reductions,
+                   const std::vector<int>& wanted, const std::vector<Target>& targets);
+  void print_staged_group(const std::string& lanes, const std::vector<int>& reductions,
+                          const std::vector<int>& values, const std::vector<Target>& targets);
+  void open_lanes(const std::string& lanes, bool with_column);
+  template <class F>
+  void print_groups(const std::string& first, const std::string& end, const F& group);
+  bool any_rare(const std::vector<int>& values) const;
+  std::string joined_lane(int reduction, const std::string& item) {
+    return joined(reduction, lane_of(reduction), item);
+  }
+  // What a reduction takes of element j.
+  std::string taken(int reduction);
+
+  const std::vector<Inner>& inner_;
+  size_t columns_;
+  std::vector<bool> row_done_ = std::vector<bool>(kernel().values.size(), false);
+};
+
+}  // namespace tinyt::gpu
