@@ -150,6 +150,25 @@ def test_a_step_that_may_be_left_out(tmp_path: Path) -> None:
             assert same_bits(have.view(-1), want.reshape(-1))
 
 
+@pytest.mark.parametrize("name", ["Adamax", "NAdam", "Adafactor", "ASGD"])
+def test_counters_that_are_numbers_say_so(tmp_path: Path, name: str) -> None:
+    w = nn.Parameter(tinyt.randn(6, 2))
+    optimiser = getattr(optim, name)([w])
+
+    def step(x: tinyt.Tensor) -> None:
+        optimiser.zero_grad()
+        (w * x).square().sum().backward()
+        optimiser.step()
+
+    compiled, x = tinyt.compile(step), tinyt.randn(6, 2)
+    for _ in range(3):
+        compiled(x)
+    before = w.detach().clone()
+    with pytest.raises(NotImplementedError, match="each run reads a number"):
+        compiled.export_c(tmp_path, x)
+    assert same_bits(w.detach(), before)
+
+
 def _perceptron() -> tuple[nn.Module, Callable[..., tinyt.Tensor]]:
     model = nn.Sequential(nn.Linear(6, 16), nn.Tanh(), nn.Linear(16, 3))
     optimiser = optim.AdamW(model.parameters(), lr=0.01)
