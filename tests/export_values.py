@@ -14,7 +14,7 @@ DTYPES = [*FLOATS, "bool", "uint8", "int8", "int16", "int32", "int64"]
 
 
 def values(dtype: str, *shape: int, special: bool = True) -> tinyt.Tensor:
-    """Random values, with ties, and where there are any, zeros of both signs, infinities and NaN."""
+    """Random values with ties; of floats zeros of both signs, infinities and NaN, too."""
     t = getattr(tinyt, dtype)
     x = (tinyt.randn(shape) * 4).round()
     if not t.is_floating_point:

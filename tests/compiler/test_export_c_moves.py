@@ -14,6 +14,7 @@ from export_values import DTYPES, FLOATS, check, values
 
 pytestmark = [compiles, has_fma, pytest.mark.host]
 
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_moves(tmp_path: Path, dtype: str) -> None:
     x, w, empty = values(dtype, 2, 3, 5, 7), values(dtype, 3, 2, 7, 5), values(dtype, 0, 3, 5, 7)
@@ -98,7 +99,8 @@ def test_gather(tmp_path: Path, dtype: str) -> None:
             tinyt.take_along_dim(x, x.float().argmax(-1, keepdim=True), -1),
         )  # fmt: skip
 
-    check(tmp_path, ["tt_gather", "tt_linear", "tt_argmax"], gathered, x, w, one, i, j, k, none, zero)
+    names = ["tt_gather", "tt_linear", "tt_argmax"]
+    check(tmp_path, names, gathered, x, w, one, i, j, k, none, zero)
 
 
 @pytest.mark.parametrize("bad", [-1, 4, 2**62, -(2**63)])

@@ -35,8 +35,8 @@ def test_max_pool(tmp_path: Path, dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_average_pool(tmp_path: Path, dtype: str) -> None:
-    x, wide, line = values(dtype, 2, 3, 9, 11), values(dtype, 1, 2, 70, 75), values(dtype, 2, 2, 130)
-    deep = values(dtype, 1, 2, 5, 6, 7)
+    x, wide = values(dtype, 2, 3, 9, 11), values(dtype, 1, 2, 70, 75)
+    line, deep = values(dtype, 2, 2, 130), values(dtype, 1, 2, 5, 6, 7)
 
     def pooled(x, wide, line, deep):
         return (

@@ -136,10 +136,24 @@ def test_made_of_others(tmp_path: Path, dtype: str) -> None:
     check(tmp_path, function, x)
 
 
+@pytest.mark.parametrize("op", ["sum", "prod", "amax", "amin"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
+def test_runs(tmp_path: Path, op: str, dtype: str) -> None:
+    reduce = getattr(prim, op)
+    args = [values(s, dtype) for s in ((4, 3, 70), (9, 2, 1000), (40, 3, 10, 13), (3, 2, 4096))]
+
+    def function(*args: tinyt.Tensor) -> list[tinyt.Tensor]:
+        found = [reduce(x, (0, *range(2, x.dim())), True) for x in args]
+        return [*found, reduce(args[0][:, :, 3:], (0, 2), False), reduce(args[1][:, :1], (0, 2), True)]
+
+    found = [x / 40 + 1 for x in args] if op == "prod" else args
+    check(tmp_path, function, *found, uses="tt_runs_|bfloat16")
+
+
 MOMENTS = [
     ((3, 700), (1,)), ((300, 5), (0,)), ((700, 130), (0,)), ((2, 9000), (1,)), ((9000,), (0,)),
-    ((3, 4, 50, 6), (0, 2)), ((3, 4, 50), (0, 2)), ((7, 1), (1,)), ((1, 7), (0,)), ((3, 0, 2), (1,)),
-    ((2, 33_000), (0, 1)),
+    ((3, 4, 50, 6), (0, 2)), ((3, 4, 50), (0, 2)), ((7, 1), (1,)), ((1, 7), (0,)),
+    ((3, 0, 2), (1,)), ((2, 33_000), (0, 1)),
 ]  # fmt: skip
 
 

@@ -45,7 +45,7 @@ def test_sums_and_products(tmp_path: Path, dtype: str, special: bool) -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_extremes(tmp_path: Path, dtype: str) -> None:
-    def scanned(x, long, one, none, single):
+    def scanned(x, long, one, none, single, plain):
         wide = long.reshape(9, 10, 100)
         finders = () if x.dtype is tinyt.bool else (tinyt.argmax, tinyt.argmin)
         return [
@@ -62,11 +62,13 @@ def test_extremes(tmp_path: Path, dtype: str) -> None:
             for y in (
                 f(x, 0), f(x, 1, keepdim=True), f(x, -1), f(x.transpose(0, 2), 2), f(long, 1),
                 f(x), f(one), f(none, 0), f(single), f(x[:, :1].expand(3, 4, 5), 1), f(wide, 1),
+                f(plain, 1), f(plain, 0), f(plain[:, :75], 1), f(plain[1].reshape(45, 100), 0),
             )
         ]  # fmt: skip
 
     args = shaped(dtype)
     args[3] = values(dtype, 3, 0)
+    args.append(values(dtype, 2, 4500, special=False))
     check(tmp_path, ["tt_cummax", *(["tt_argmax"] if dtype != "bool" else [])], scanned, *args)
 
 

@@ -153,7 +153,8 @@ class Source:
         name = f"tt_{op}_{dtype.name}"
         if name not in self._functions:
             text = _core.scalar_source([(name, op, dtype)], "c99")
-            head = re.search(rf"^static (const \w+ {name}_table|inline \w+ {name}\()", text, re.M)
+            begin = rf"^(?:TT_\w+ )?static (?:const \w+ {name}_table|inline \w+ {name}\()"
+            head = re.search(begin, text, re.MULTILINE)
             assert head is not None
             self._functions[name] = text[head.start() :]
         return name

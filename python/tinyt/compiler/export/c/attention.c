@@ -1,3 +1,5 @@
+// Calls functions of products.
+
 // e^x for x <= 0: exactly 1 at 0 and 0 below e^-87; a NaN stays.
 static inline float tt_weight_f32(float x) {
   // Adding this rounds to a whole number, and leaves the exponent of 2^k in the low bits.

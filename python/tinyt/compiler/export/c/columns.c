@@ -9,11 +9,11 @@ static inline T tt_join_prod_T(T a, T b) {
 
 // The larger or the smaller one of two numbers; a NaN wins.
 static inline T tt_join_amax_T(T a, T b) {
-  return (a > b) | (a != a) ? a : b;
+  return ((a > b) | (a != a)) ? a : b;
 }
 
 static inline T tt_join_amin_T(T a, T b) {
-  return (a < b) | (a != a) ? a : b;
+  return ((a < b) | (a != a)) ? a : b;
 }
 
 // The same of integers.
@@ -28,16 +28,17 @@ static inline T tt_join_smallest_T(T a, T b) {
 // Joins rows to one value a column, in order: `width` columns side by side.
 static void tt_join_rows_K_S_T(const S* x, int64_t step, int64_t rows, int64_t width,
                                T* restrict found) {
-  int64_t i = 0;
-  for (; i + 4 <= rows; i += 4) {
+  const int64_t whole = rows / 4 * 4;
+  for (int64_t i = 0; i < whole; i += 4) {
     const S *a = x + i * step, *b = a + step, *c = b + step, *d = c + step;
     for (int64_t j = 0; j < width; ++j) {
       const T first = tt_join_K_T(tt_join_K_T(found[j], (T)a[j]), (T)b[j]);
       found[j] = tt_join_K_T(tt_join_K_T(first, (T)c[j]), (T)d[j]);
     }
   }
-  for (const S* row = x + i * step; i < rows; ++i, row += step) {
-    for (int64_t j = 0; j < width; ++j) found[j] = tt_join_K_T(found[j], (T)row[j]);
+  for (int64_t i = 0; i < rows % 4; ++i) {
+    const S* a = x + (whole + i) * step;
+    for (int64_t j = 0; j < width; ++j) found[j] = tt_join_K_T(found[j], (T)a[j]);
   }
 }
 
@@ -71,5 +72,47 @@ static void tt_columns_K_S_T(const S* x, int64_t outer, int64_t outer_step, int6
       }
       for (int64_t j = 0; j < width; ++j) y[o * columns + first + j] = work[j];
     }
+  }
+}
+
+// Joins elements from position `at` of a block on to its 32 lanes.
+static void tt_join_run_K_T(const T* x, int64_t n, int64_t at, T* restrict lanes) {
+  int64_t i = 0;
+  for (; i < n && (at + i) % 32 != 0; ++i) {
+    lanes[(at + i) % 32] = tt_join_K_T(lanes[(at + i) % 32], x[i]);
+  }
+  for (; i + 32 <= n; i += 32) {
+    for (int k = 0; k < 32; ++k) lanes[k] = tt_join_K_T(lanes[k], x[i + k]);
+  }
+  for (int k = 0; i < n; ++i, ++k) lanes[k] = tt_join_K_T(lanes[k], x[i]);
+}
+
+// Reduces rows whose elements are `runs` runs of n that are `step` apart: in blocks of 32 B
+// elements, and blocks as a tree of pairs.
+static void tt_runs_K_T(const T* x, int64_t rows, int64_t row_step, int64_t runs, int64_t step,
+                        int64_t n, T* y) {
+  for (int64_t row = 0; row < rows; ++row) {
+    T lanes[32], tree[64];
+    int64_t depth = 0, block = 0, at = 0;
+    for (int k = 0; k < 32; ++k) lanes[k] = Z;
+    for (int64_t run = 0; run < runs; ++run) {
+      for (int64_t i = 0; i < n;) {
+        const int64_t count = n - i < 32 * B - at ? n - i : 32 * B - at;
+        tt_join_run_K_T(x + row * row_step + run * step + i, count, at, lanes);
+        i += count;
+        at += count;
+        if (at < 32 * B && (i < n || run + 1 < runs)) continue;
+        for (int half = 16; half > 0; half /= 2) tt_join_values_K_T(lanes + half, half, lanes);
+        tree[depth++] = lanes[0];
+        for (int64_t b = block++; (b & 1) != 0; b /= 2) {
+          --depth;
+          tree[depth - 1] = tt_join_K_T(tree[depth - 1], tree[depth]);
+        }
+        for (int k = 0; k < 32; ++k) lanes[k] = Z;
+        at = 0;
+      }
+    }
+    for (; depth > 1; --depth) tree[depth - 2] = tt_join_K_T(tree[depth - 2], tree[depth - 1]);
+    y[row] = depth > 0 ? tree[0] : Z;
   }
 }

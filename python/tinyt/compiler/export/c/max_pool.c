@@ -3,12 +3,12 @@ static inline int tt_differ_T(T a, T b) {
   return a != b;
 }
 
-// The largest elements of `count` <= 16 windows, `step` apart, and where they are from the first
+// The largest elements of `count` <= 32 windows, `step` apart, and where they are from the first
 // element of theirs on. Of equal ones the first; of NaNs, which count as largest, the last.
 static inline void tt_max_pool_block_T(const T* x, int64_t step, int count, const int64_t* taps,
                                        const int64_t* tap_step, T* values, int32_t* places) {
-  T best[16];
-  int32_t at[16] = {0};
+  T best[32];
+  int32_t at[32] = {0};
   for (int i = 0; i < count; ++i) best[i] = x[i * step];
   for (int64_t a = 0; a < taps[0]; ++a) {
     for (int64_t b = 0; b < taps[1]; ++b) {
@@ -31,14 +31,18 @@ static inline void tt_max_pool_block_T(const T* x, int64_t step, int count, cons
 // which the first window begins at `start`.
 static void tt_max_pool_row_T(const T* x, int64_t start, int64_t step, const int64_t* taps,
                               const int64_t* tap_step, T* values, int64_t* indices, int64_t n) {
-  int32_t places[16];
-  for (int64_t i = 0; i < n; i += 16) {
+  int32_t places[32];
+  for (int64_t next = 0; next < n; next += 32) {
+    // The last ones of a long row once more with those before them, so that there are 32.
+    const int64_t i = next > 0 && n - next < 32 ? n - 32 : next;
     const T* from = x + start + i * step;
-    const int count = n - i < 16 ? (int)(n - i) : 16;
-    if (count == 16 && step == 1) {
-      tt_max_pool_block_T(from, 1, 16, taps, tap_step, values + i, places);
-    } else if (count == 16 && step == 2) {
-      tt_max_pool_block_T(from, 2, 16, taps, tap_step, values + i, places);
+    const int count = n - i < 32 ? (int)(n - i) : 32;
+    if (count == 32 && step == 1) {
+      tt_max_pool_block_T(from, 1, 32, taps, tap_step, values + i, places);
+    } else if (count == 32 && step == 2) {
+      tt_max_pool_block_T(from, 2, 32, taps, tap_step, values + i, places);
+    } else if (step == 2) {
+      tt_max_pool_block_T(from, 2, count, taps, tap_step, values + i, places);
     } else {
       tt_max_pool_block_T(from, step, count, taps, tap_step, values + i, places);
     }

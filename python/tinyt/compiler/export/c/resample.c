@@ -25,6 +25,32 @@ static inline T tt_row_product_T(const T* line, const int64_t* index, const T* w
   return total;
 }
 
+// Rows of a sparse matrix times a line, all of few entries.
+static inline void tt_few_products_T(const T* line, const int64_t* index, const T* weight, int few,
+                                     T* y, int64_t rows) {
+  for (int64_t i = 0; i < rows; ++i, index += few, weight += few) {
+    T sum = weight[0] * line[index[0]];
+    for (int k = 1; k < few; ++k) sum += weight[k] * line[index[k]];
+    y[i] = sum;
+  }
+}
+
+// A sparse matrix times a line. `taps`: the entries of each row, 0 if they are not equally many.
+static void tt_matrix_product_T(const T* line, const int64_t* first, const int64_t* index,
+                                const T* weight, int64_t taps, T* y, int64_t rows) {
+  switch (taps) {
+    case 1: tt_few_products_T(line, index, weight, 1, y, rows); return;
+    case 2: tt_few_products_T(line, index, weight, 2, y, rows); return;
+    case 3: tt_few_products_T(line, index, weight, 3, y, rows); return;
+    case 4: tt_few_products_T(line, index, weight, 4, y, rows); return;
+    default: break;
+  }
+  for (int64_t i = 0; i < rows; ++i) {
+    const int64_t at = first[i];
+    y[i] = tt_row_product_T(line, index + at, weight + at, first[i + 1] - at);
+  }
+}
+
 // Weights in another order.
 static void tt_reorder_T(const T* x, const int64_t* index, T* y, int64_t n) {
   for (int64_t i = 0; i < n; ++i) y[i] = x[index[i]];
@@ -32,10 +58,11 @@ static void tt_reorder_T(const T* x, const int64_t* index, T* y, int64_t n) {
 
 // Sparse matrices times the three dimensions of planes. Of dimension d, row i has the entries
 // [first[d][i], first[d][i + 1]) of index[d] and weight[d]. `line` holds two lines of x: terms are
-// added up by blocks of 64, the first one there, others beside it.
+// added up by blocks of 64, the first one there, others beside it. `taps`: of each row of the last
+// matrix, 0 if they are not equally many.
 static void tt_resample_T(const T* x, T* y, T* line, int64_t planes, const int64_t* in,
                           const int64_t* out, const int64_t* const* first,
-                          const int64_t* const* index, const T* const* weight) {
+                          const int64_t* const* index, const T* const* weight, int64_t taps) {
   T* const block = line + in[2];
   for (int64_t row = 0; row < planes * out[0] * out[1]; ++row, y += out[2]) {
     const int64_t i = row / out[1] % out[0], j = row % out[1];
@@ -53,9 +80,6 @@ static void tt_resample_T(const T* x, T* y, T* line, int64_t planes, const int64
     if (terms == 0) {
       for (int64_t k = 0; k < in[2]; ++k) line[k] = 0;
     }
-    for (int64_t k = 0; k < out[2]; ++k) {
-      const int64_t at = first[2][k];
-      y[k] = tt_row_product_T(line, index[2] + at, weight[2] + at, first[2][k + 1] - at);
-    }
+    tt_matrix_product_T(line, first[2], index[2], weight[2], taps, y, out[2]);
   }
 }

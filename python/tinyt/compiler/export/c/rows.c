@@ -124,12 +124,13 @@ static void tt_layer_norm_T(const T* x, const T* w, const T* b, T* y, T* mean, T
   for (int64_t row = 0; row < rows; ++row, x += n, y += n) {
     tt_row_stats_T(x, n, center, eps, mean + row, scale + row);
     const T middle = mean[row], factor = scale[row];
-    for (int64_t j = 0; j < n; ++j) y[j] = (x[j] - middle) * factor;
-    if (w != NULL) {
-      for (int64_t j = 0; j < n; ++j) y[j] *= w[j];
-    }
-    if (b != NULL) {
-      for (int64_t j = 0; j < n; ++j) y[j] += b[j];
+    if (w != NULL && b != NULL) {
+      for (int64_t j = 0; j < n; ++j) y[j] = (x[j] - middle) * factor * w[j] + b[j];
+    } else if (w != NULL) {
+      for (int64_t j = 0; j < n; ++j) y[j] = (x[j] - middle) * factor * w[j];
+    } else {
+      for (int64_t j = 0; j < n; ++j) y[j] = (x[j] - middle) * factor;
+      for (int64_t j = 0; b != NULL && j < n; ++j) y[j] += b[j];
     }
   }
 }

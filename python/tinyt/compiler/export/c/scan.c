@@ -95,27 +95,3 @@ static void tt_logcumsumexp_T(const T* x, T* y, int64_t rows, int64_t n, int64_t
     }
   }
 }
-
-// Where the first largest (smallest) elements are along the middle of three dimensions; NaN counts
-// as one.
-static void tt_argmax_T(const T* x, int64_t* y, int64_t rows, int64_t n, int64_t columns,
-                        int smallest) {
-  for (int64_t row = 0; row < rows; ++row, x += n * columns, y += columns) {
-    for (int64_t first = 0; first < columns; first += 64) {
-      const int64_t count = columns - first < 64 ? columns - first : 64;
-      T best[64];
-      for (int64_t c = 0; c < count; ++c) best[c] = x[first + c];
-      for (int64_t c = 0; c < count; ++c) y[first + c] = 0;
-      for (int64_t i = 1; i < n; ++i) {
-        for (int64_t c = 0; c < count; ++c) {
-          const T found = x[i * columns + first + c];
-          const int better = smallest ? found < best[c] : found > best[c];
-          if (better || (tt_differ_T(found, found) && !tt_differ_T(best[c], best[c]))) {
-            best[c] = found;
-            y[first + c] = i;
-          }
-        }
-      }
-    }
-  }
-}

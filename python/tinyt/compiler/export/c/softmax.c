@@ -51,10 +51,13 @@ static T tt_row_exp_sum_T(const T* x, T top, T* y, int64_t n) {
     for (int i = 0; i < 32; ++i) lanes[i] += e[i];
     if (y != NULL) memcpy(y + k, e, sizeof e);
   }
-  for (int64_t i = k; i < n; ++i) {
-    const T e = E(x[i] - top);
-    lanes[i - k] += e;
-    if (y != NULL) y[i] = e;
+  if (k < n) {
+    const int rest = (int)(n - k), whole = (rest + 7) / 8 * 8;
+    T e[32] = {0};
+    memcpy(e, x + k, (size_t)rest * sizeof(T));
+    for (int i = 0; i < whole; ++i) e[i] = E(e[i] - top);
+    for (int i = 0; i < rest; ++i) lanes[i] += e[i];
+    if (y != NULL) memcpy(y + k, e, (size_t)rest * sizeof(T));
   }
   return tt_fold_lanes_T(lanes);
 }
@@ -102,6 +105,110 @@ static void tt_log_softmax_backward_T(const T* g, const T* y, T* dx, int64_t row
   }
 }
 
+// ---- along a dimension in the middle: columns of n elements, up to W of them side by side
+
+// The sum of each column in the order of a row. `work` has 32 W values, and W a level of the tree.
+static void tt_strip_sum_T(const T* x, int64_t n, int64_t step, int64_t width, T* sum, T* work) {
+  if (n > 4096) {
+    const int64_t half = tt_row_half(n);
+    tt_strip_sum_T(x, half, step, width, sum, work + W);
+    tt_strip_sum_T(x + half * step, n - half, step, width, work, work + W);
+    for (int64_t j = 0; j < width; ++j) sum[j] += work[j];
+    return;
+  }
+  memset(work, 0, 32 * W * sizeof(T));
+  for (int64_t k = 0; k < n; ++k) {
+    T* restrict lane = work + k % 32 * W;
+    const T* row = x + k * step;
+    for (int64_t j = 0; j < width; ++j) lane[j] += row[j];
+  }
+  for (int64_t half = 16; half > 0; half /= 2) {
+    T* restrict first = work;
+    const T* second = work + half * W;
+    for (int64_t j = 0; j < half * W; ++j) first[j] += second[j];
+  }
+  memcpy(sum, work, (size_t)width * sizeof(T));
+}
+
+// e^(x - top) with the largest number of each column, and the sums of that.
+static void tt_strip_exps_T(const T* x, T* restrict e, int64_t n, int64_t step, int64_t width,
+                            T* restrict top, T* sum, T* work) {
+  for (int64_t j = 0; j < width; ++j) top[j] = -INFINITY;
+  for (int64_t k = 0; k < n; ++k) {
+    const T* row = x + k * step;
+    for (int64_t j = 0; j < width; ++j) top[j] = row[j] > top[j] ? row[j] : top[j];
+  }
+  for (int64_t k = 0; k < n; ++k) {
+    const T* row = x + k * step;
+    T* restrict to = e + k * step;
+    for (int64_t j = 0; j < width; ++j) to[j] = E(row[j] - top[j]);
+  }
+  tt_strip_sum_T(e, n, step, width, sum, work);
+}
+
+// A strip of each op, with its operands and the result. `sum` has W values.
+static void tt_strip_softmax_T(const T* x, T* restrict y, int64_t n, int64_t step, int64_t width,
+                               T* restrict sum, T* work) {
+  tt_strip_exps_T(x, y, n, step, width, work, sum, work + W);
+  for (int64_t j = 0; j < width; ++j) sum[j] = 1 / sum[j];
+  for (int64_t k = 0; k < n; ++k) {
+    for (int64_t j = 0; j < width; ++j) y[k * step + j] *= sum[j];
+  }
+}
+
+static void tt_strip_log_softmax_T(const T* x, T* restrict y, int64_t n, int64_t step,
+                                   int64_t width, T* restrict sum, T* work) {
+  tt_strip_exps_T(x, y, n, step, width, work, sum, work + W);
+  for (int64_t j = 0; j < width; ++j) sum[j] = L(sum[j]);
+  for (int64_t k = 0; k < n; ++k) {
+    const T* row = x + k * step;
+    for (int64_t j = 0; j < width; ++j) y[k * step + j] = (row[j] - work[j]) - sum[j];
+  }
+}
+
+static void tt_strip_softmax_backward_T(const T* g, const T* y, T* restrict dx, int64_t n,
+                                        int64_t step, int64_t width, T* restrict sum, T* work) {
+  for (int64_t k = 0; k < n; ++k) {
+    const T *a = g + k * step, *b = y + k * step;
+    for (int64_t j = 0; j < width; ++j) dx[k * step + j] = a[j] * b[j];
+  }
+  tt_strip_sum_T(dx, n, step, width, sum, work);
+  for (int64_t k = 0; k < n; ++k) {
+    const T *a = g + k * step, *b = y + k * step;
+    for (int64_t j = 0; j < width; ++j) dx[k * step + j] = b[j] * (a[j] - sum[j]);
+  }
+}
+
+static void tt_strip_log_softmax_backward_T(const T* g, const T* y, T* restrict dx, int64_t n,
+                                            int64_t step, int64_t width, T* restrict sum,
+                                            T* work) {
+  tt_strip_sum_T(g, n, step, width, sum, work);
+  for (int64_t k = 0; k < n; ++k) {
+    const T *a = g + k * step, *b = y + k * step;
+    for (int64_t j = 0; j < width; ++j) dx[k * step + j] = a[j] - E(b[j]) * sum[j];
+  }
+}
+
+// All strips of [outer, n, columns].
+static void tt_strips_K_T(const T* x, T* y, int64_t outer, int64_t n, int64_t columns, T* work) {
+  for (int64_t o = 0; o < outer; ++o) {
+    for (int64_t j = 0; j < columns; j += W) {
+      const int64_t at = o * n * columns + j, width = columns - j < W ? columns - j : W;
+      tt_strip_K_T(x + at, y + at, n, columns, width, work, work + W);
+    }
+  }
+}
+
+static void tt_strips_backward_K_T(const T* g, const T* y, T* dx, int64_t outer, int64_t n,
+                                   int64_t columns, T* work) {
+  for (int64_t o = 0; o < outer; ++o) {
+    for (int64_t j = 0; j < columns; j += W) {
+      const int64_t at = o * n * columns + j, width = columns - j < W ? columns - j : W;
+      tt_strip_K_backward_T(g + at, y + at, dx + at, n, columns, width, work, work + W);
+    }
+  }
+}
+
 // Whether a class of a row that counts is none.
 static int tt_check_classes(const int64_t* target, int64_t rows, int64_t classes, int64_t ignored) {
   for (int64_t i = 0; i < rows; ++i) {
@@ -144,8 +251,8 @@ static void tt_sum_losses_T(const T* losses, const int64_t* target, const T* w, 
   if (loss != NULL) *loss = (T)(mean ? total / count : total);
 }
 
-// The gradient of the input: (softmax - 1 at the class) times the weight and g, which has an element
-// for each row where `g_step` is 1; over the sum of the weights for the mean.
+// The gradient of the input: (softmax - 1 at the class) times the weight and g, which has one for
+// each row where `g_step` is 1; over the sum of the weights for the mean.
 static void tt_softmax_nll_input_T(const T* g, const T* x, const int64_t* target, const T* w,
                                    const T* stats, T* dx, int64_t rows, int64_t classes,
                                    int64_t ignored, int64_t g_step, int mean) {

@@ -74,8 +74,6 @@ def _attention_backward(call: Call) -> None:
 
 def _prepare(call: Call, t: tinyt.dtype) -> None:
     """Brings what the templates call of others."""
-    for function in ("tt_product_T", "tt_rows_T"):
-        call.out.use("products", function, T=c_type(t))
     call.out.scalar("log", t)
     if t is tinyt.float64:
         call.out.scalar("exp", t)

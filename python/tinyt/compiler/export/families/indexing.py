@@ -30,11 +30,9 @@ def _gather(call: Call) -> None:
         return
     strides = [_along(x, y.shape, dim), broadcast(index, y.shape), y.stride]
     shape, (a, b, _) = merged(y.shape, strides)
-    call.check(
-        "gather", "tt_gather_T", _RANGE, x.as_bits(), sizes(a), x.stride[dim], x.shape[dim],
-        index, sizes(b),
-        y.as_bits(), sizes(shape), len(shape), T=bits_type(x.dtype),
-    )
+    source = x.as_bits(), sizes(a), x.stride[dim], x.shape[dim]
+    space = index, sizes(b), y.as_bits(), sizes(shape), len(shape)
+    call.check("gather", "tt_gather_T", _RANGE, *source, *space, T=bits_type(x.dtype))
 
 
 @emits("linear_index")
@@ -45,9 +43,8 @@ def _linear_index(call: Call) -> None:
             return
         spread = x.view(shape, broadcast(x, shape))
         index = call.dense(spread, tinyt.int64)
-        call.check(
-            "gather", "tt_linear_index", _RANGE, index, size, int(k == 0), y, y.numel,
-        )
+        numbers = index, size, int(k == 0), y, y.numel
+        call.check("gather", "tt_linear_index", _RANGE, *numbers)
 
 
 _HOW = {"scatter": 0, "scatter_add": 1}
@@ -89,8 +86,6 @@ def _combine(call: Call, source: Value, index: Value, y: Value, how: int) -> Non
     kind, held = c_type(t), c_type(t) if t.is_floating_point else "uint64_t"
     if how == 0 or (how < 3 and not t.is_floating_point):  # unsigned integers wrap
         kind, held = bits_type(t), "uint64_t"
-    places = pointer(source.at, kind), pointer(y.at, kind)
-    call.run(
-        "scatter", "tt_scatter_T_U", places[0], sizes(a), index, sizes(b), places[1], sizes(c),
-        y.stride[dim], sizes(shape), len(shape), how, T=kind, U=held,
-    )
+    given = pointer(source.at, kind), sizes(a), index, sizes(b)
+    target = pointer(y.at, kind), sizes(c), y.stride[dim], sizes(shape), len(shape)
+    call.run("scatter", "tt_scatter_T_U", *given, *target, how, T=kind, U=held)

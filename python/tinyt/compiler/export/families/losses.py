@@ -19,7 +19,8 @@ _NONE, _MEAN = 0, 1  # reductions
 @emits("softmax_nll")
 def _softmax_nll(call: Call) -> None:
     x, target, weight = call.x
-    t, results, words = compute_of(x), Results(call), functions_of(call, compute_of(x))
+    t, results = compute_of(x), Results(call)
+    words = functions_of(call, t, "E", "L")
     dim = 1 if len(x.shape) > 1 else 0
     classes, ignored, reduction = x.shape[dim], call.attrs["ignored"], call.attrs["reduction"]
     rows = prod(target.shape)
@@ -35,7 +36,7 @@ def _softmax_nll(call: Call) -> None:
     total = f"{stats} + {2 * rows}"
     call.run(
         "softmax", "tt_sum_losses_T", losses, target, w, total, loss, rows, ignored,
-        int(reduction == _MEAN), **words,
+        int(reduction == _MEAN), T=words["T"],
     )  # fmt: skip
     results.finish()
 
@@ -46,7 +47,8 @@ def _softmax_nll_input(call: Call) -> None:
     y = call.y[0]
     if y.numel == 0:
         return
-    t, results, words = compute_of(x), Results(call), functions_of(call, compute_of(x))
+    t, results = compute_of(x), Results(call)
+    words = functions_of(call, t, "E")
     dim = 1 if len(x.shape) > 1 else 0
     classes, ignored, reduction = x.shape[dim], call.attrs["ignored"], call.attrs["reduction"]
     rows = prod(target.shape)

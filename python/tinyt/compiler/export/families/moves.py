@@ -64,10 +64,9 @@ def _update(call: Call) -> None:
 
 def _bits(value: float, t: dtype) -> str:
     """A number in a dtype, as the bits that are stored."""
-    number = tinyt.tensor(value).to(t) if t is tinyt.bool else tinyt.tensor(value, dtype=t)
     size = t.itemsize
-    unsigned = number.reshape(1).view(tinyt.uint8).tolist()
-    return f"0x{int.from_bytes(bytes(unsigned[:size]), 'little'):0{2 * size}x}u"
+    stored = tinyt.full((1,), value, dtype=t).view(tinyt.uint8).tolist()
+    return f"0x{int.from_bytes(bytes(stored), 'little'):0{2 * size}x}u"
 
 
 def fill(call: Call, y: Value, value: float) -> None:
@@ -115,10 +114,8 @@ def _part(x: Value, first: Sequence[int], last: Sequence[int]) -> Value:
 def _pad(call: Call) -> None:
     x, y = call.x[0], call.y[0]
     pads = list(zip(call.attrs["pad"][::2], call.attrs["pad"][1::2], strict=True))
-    inner = _part(
-        x, [max(0, -a) for a, _ in pads],
-        [n - max(0, -b) for n, (_, b) in zip(x.shape, pads, strict=True)],
-    )
+    begin = [max(0, -a) for a, _ in pads]
+    inner = _part(x, begin, [n - max(0, -b) for n, (_, b) in zip(x.shape, pads, strict=True)])
     last = [n - max(0, b) for n, (_, b) in zip(y.shape, pads, strict=True)]
     if inner.numel != y.numel:
         fill(call, y, _number(call.attrs["value"], y.dtype))
@@ -128,7 +125,7 @@ def _pad(call: Call) -> None:
 
 def _number(value: float, t: dtype) -> float:
     """A constant as casts from float64 make it of the dtype."""
-    return value if t.is_floating_point else int(tinyt.tensor(value, dtype=tinyt.float64).to(t))
+    return value if t.is_floating_point else int(tinyt.full((), value, dtype=tinyt.float64).to(t))
 
 
 _REFLECT, _REPLICATE = 0, 1
@@ -165,5 +162,3 @@ def _slabs(mode: int, first: int, last: int, size: int) -> list[tuple[int, int, 
     if mode == _REPLICATE:
         return [(0, first, first, 0), (last, after, last - 1, 0)]
     return [(0, first, last - first, 1), (last, after, first, 1)]
-
-

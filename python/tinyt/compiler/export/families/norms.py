@@ -11,6 +11,7 @@ from tinyt.compiler.export.source import Memory, c_type
 from tinyt.compiler.export.values import Value
 from tinyt.compiler.passes.views import contiguous
 
+_STRIP = 64  # columns that are worked on side by side
 _SHORTEST = 16  # elements of a channel that is worked on as one row
 
 
@@ -40,11 +41,17 @@ def compute_of(x: Value) -> tinyt.dtype:
     return tinyt.float64 if x.dtype is tinyt.float64 else tinyt.float32
 
 
-def functions_of(call: Call, t: tinyt.dtype) -> dict[str, str]:
-    """The words of templates: type, exponential below 0, logarithm."""
-    is_single = t is tinyt.float32
-    below = "tt_exp_below_f32" if is_single else call.out.scalar("exp", t)
-    return {"T": c_type(t), "E": below, "L": call.out.scalar("log", t)}
+def functions_of(call: Call, t: tinyt.dtype, *names: str) -> dict[str, str]:
+    """The words of templates: the type; and exponential below 0 (E), logarithm (L), where named."""
+    words = {"T": c_type(t)}
+    if "E" in names:
+        words["E"] = "tt_exp_below_f32" if t is tinyt.float32 else call.out.scalar("exp", t)
+    if "L" in names:
+        words["L"] = call.out.scalar("log", t)
+    return words
+
+
+_NAMES = {"softmax": "E", "log_softmax": "EL", "log_softmax_backward": "E"}
 
 
 def lines(x: Value, dim: int) -> Value:
@@ -58,11 +65,19 @@ def _softmax(call: Call) -> None:
     if y.numel == 0:
         return
     t, results = compute_of(y), Results(call)
-    operands = [call.dense(lines(x, dim), t) for x in call.x]
-    to = results.add(lines(y, dim), t)
+    words = functions_of(call, t, *_NAMES.get(call.op, ""))
     n = y.shape[dim] if y.shape else 1
-    function = f"tt_{call.op}_T"
-    call.run("softmax", function, *operands, to, y.numel // n, n, **functions_of(call, t))
+    outer, columns = prod(y.shape[:dim]), prod(y.shape[dim + 1 :])
+    operands = [call.dense(x, t) for x in call.x]
+    to = results.add(y, t)
+    if columns == 1:
+        call.run("softmax", f"tt_{call.op}_T", *operands, to, outer, n, **words)
+    else:
+        function = "tt_strips_backward_K_T" if len(operands) > 1 else "tt_strips_K_T"
+        levels = 35 + max(1, -(-n // 4096)).bit_length()
+        work = call.scratch((levels, _STRIP), t)
+        words |= {"K": call.op.removesuffix("_backward"), "W": str(_STRIP)}
+        call.run("softmax", function, *operands, to, outer, n, columns, work, **words)
     results.finish()
 
 
@@ -73,7 +88,7 @@ def given(call: Call, x: Value, t: tinyt.dtype) -> Value | str:
 
 @emits("layer_norm")
 def _layer_norm(call: Call) -> None:
-    x, y = call.x[0], call.y[0]
+    x = call.x[0]
     t, results = compute_of(x), Results(call)
     lead = len(x.shape) - call.attrs["dims"]
     rows, n = prod(x.shape[:lead]), prod(x.shape[lead:])

@@ -74,12 +74,11 @@ def _max_pool(call: Call) -> None:
     if prod(image) > 2**31 - 1:
         raise NotImplementedError("export_c: max_pool of images of 2**31 elements or more")
     runs = _runs(begin[2], taps[2])
-    call.run(
-        "max_pool", "tt_max_pool_T", x, made, indices, _lowest(x.dtype), prod(x.shape[:2]),
-        sizes(image), sizes(_spatial(size)), call.out.table(begin[0] + begin[1]),
-        call.out.table(taps[0] + taps[1]), sizes(step), call.out.table(runs), len(runs) // 5,
-        T=c_type(x.dtype),
-    )
+    results = made, indices, _lowest(x.dtype)
+    shapes = prod(x.shape[:2]), sizes(image), sizes(_spatial(size))
+    tables = [call.out.table(t) for t in (begin[0] + begin[1], taps[0] + taps[1], step, runs)]
+    windows = *tables, len(runs) // 5
+    call.run("max_pool", "tt_max_pool_T", x, *results, *shapes, *windows, T=c_type(x.dtype))
     if made is not values:
         call.cast(made, values)
 
@@ -141,31 +140,34 @@ def _resample(call: Call) -> None:
     x, weight = (call.dense(v, t) for v in call.x)
     made = y if y.dtype is t else call.scratch(y.shape, t)
     found = _matrices(call, x, y)
-    weights, at = [], 0
-    for m in found:
-        part = weight.view((len(m.order()),), (1,), at)
-        at += part.numel
-        if m.order() != list(range(part.numel)):
-            ordered = call.scratch(part.shape, t)
-            places = pointer(part.at, type_), call.out.table(m.order())
-            call.run(
-                "resample", "tt_reorder_T", *places, pointer(ordered.at, type_), part.numel,
-                T=type_,
-            )
-            part = ordered
-        weights.append(pointer(part.at, type_))
-    one = f"(const {type_}[]){{1}}"
     missing = 3 - len(found)
     first = ["(const int64_t[]){0, 1}"] * missing + [call.out.table(m.first()) for m in found]
     index = ["(const int64_t[]){0}"] * missing + [call.out.table(m.index()) for m in found]
+    weights = [f"(const {type_}[]){{1}}"] * missing + _weights(call, found, weight, type_)
     image = _spatial(x.shape[2:])
-    line = call.scratch((2 * image[2],), t)
-    arrays = "(const int64_t* const[])"
-    call.run(
-        "resample", "tt_resample_T", pointer(x.at, type_), pointer(made.at, type_),
-        pointer(line.at, type_), prod(x.shape[:2]), sizes(image), sizes(_spatial(y.shape[2:])),
-        f"{arrays}{{{', '.join(first)}}}", f"{arrays}{{{', '.join(index)}}}",
-        f"(const {type_}* const[]){{{', '.join([one] * missing + weights)}}}", T=type_,
-    )
+    line = call.scratch_bytes(2 * image[2] * t.itemsize, type_)
+    places = pointer(x.at, type_), pointer(made.at, type_), line
+    shapes = prod(x.shape[:2]), sizes(image), sizes(_spatial(y.shape[2:]))
+    tables = [f"(const int64_t* const[]){{{', '.join(rows)}}}" for rows in (first, index)]
+    factors = f"(const {type_}* const[]){{{', '.join(weights)}}}"
+    counts = {len(row) for row in found[-1].rows}
+    taps = counts.pop() if len(counts) == 1 else 0
+    call.run("resample", "tt_resample_T", *places, *shapes, *tables, factors, taps, T=type_)
     if made is not y:
         call.cast(made, y)
+
+
+def _weights(call: Call, found: Sequence[_Matrix], weight: Value, type_: str) -> list[str]:
+    """Of each matrix the weights, in the order of its entries."""
+    made, at = [], 0
+    for m in found:
+        order = m.order()
+        place = pointer(weight.view((len(order),), (1,), at).at, type_)
+        at += len(order)
+        if order != list(range(len(order))):
+            ordered = call.scratch_bytes(len(order) * weight.dtype.itemsize, type_)
+            table = call.out.table(order)
+            call.run("resample", "tt_reorder_T", place, table, ordered, len(order), T=type_)
+            place = str(ordered)
+        made.append(place)
+    return made

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _WIDTH = 256  # columns that are reduced side by side
 _ROWS = {"prod": 32}  # of a block; 128 of others
+_LONG_RUN = 64  # neighbouring elements that are worth reducing in place
 _OF_INTEGERS = {"amax": "largest", "amin": "smallest"}
 
 
@@ -30,8 +31,26 @@ def _reduce(call: Call) -> None:
     if prod(x.shape[d] for d in inner) > 1:
         return reduce_columns(call, call.op, x, y, (outer, reduced, inner))
     x = permuted(x, [*outer, *inner, *reduced])
+    if _reduce_runs(call, x, y, len(reduced)):
+        return None
     row = (call.op, call.compute, y.dtype, True, [(0, False)])
     call.kernel(_core.FusedKernel(x.shape, len(reduced), [x.dtype], [row], [1]), [x], [y])
+
+
+def _reduce_runs(call: Call, x: Value, y: Value, reduced: int) -> bool:
+    """Reduces the last dimensions where they are several long runs of memory, and only then."""
+    lead = len(x.shape) - reduced
+    (*_, rows), ((*_, row_step),) = kept = merged(x.shape[:lead], [x.stride[:lead]])
+    shape, (stride,) = merged(x.shape[lead:], [x.stride[lead:]])
+    if len(kept[0]) != 1 or len(shape) != 2 or stride[1] != 1 or shape[1] < _LONG_RUN:
+        return False
+    if x.dtype is not y.dtype or y.dtype not in (tinyt.float32, tinyt.float64):
+        return False
+    call.run(
+        "columns", "tt_runs_K_T", x, rows, row_step, shape[0], stride[0], shape[1], y, K=call.op,
+        T=c_type(y.dtype), B=str(_ROWS.get(call.op, 128)), Z=_start(call.op, y.dtype),
+    )  # fmt: skip
+    return True
 
 
 def _groups(shape: Sequence[int], dims: Sequence[int]) -> tuple[list[int], list[int], list[int]]:
@@ -123,9 +142,11 @@ def _moments(call: Call) -> None:
         return
     kind = "spread" if call.op == "var" else "exps"
     t = tinyt.float64 if x.dtype is tinyt.float64 else tinyt.float32
-    words = {"T": c_type(t), "K": kind, "E": call.out.scalar("exp", t)}
-    call.out.scalar("exp", tinyt.float64)
-    call.out.scalar("log", tinyt.float64)
+    words = {"T": c_type(t), "K": kind}
+    if kind == "exps":
+        words["E"] = call.out.scalar("exp", t)
+        call.out.scalar("exp", tinyt.float64)
+        call.out.scalar("log", tinyt.float64)
     first = call.scratch(y.shape, tinyt.float64)
     second = y if y.dtype is tinyt.float64 else call.scratch(y.shape, tinyt.float64)
     groups = outer, reduced, inner = _groups(x.shape, call.attrs["dims"])

@@ -83,4 +83,6 @@ def _argmax(call: Call) -> None:
     x = call.dense(x, wide(x.dtype))
     smallest = int(call.op == "argmin")
     lines = _lines(x, call.attrs["dim"])
-    call.run("scan", "tt_argmax_T", x, y, *lines, smallest, T=c_type(x.dtype))
+    if lines[1] > 2**31 - 1:
+        raise NotImplementedError(f"export_c: {call.op} of 2**31 elements or more")
+    call.run("argmax", "tt_argmax_T", x, y, *lines, smallest, T=c_type(x.dtype))

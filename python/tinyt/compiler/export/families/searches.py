@@ -74,10 +74,9 @@ def _select(call: Call) -> None:
     rank = -1 if call.op == "median" else max(0, call.attrs["k"] - 1)
     ignore = int(call.attrs.get("ignore_nan", False))
     keys = call.scratch_bytes(n * x.dtype.itemsize, type_)
-    call.run(
-        "sort", "tt_select_T", x.as_bits(), values.as_bits(), indices, values.numel, n, rank,
-        ignore, keys, *_key(x.dtype), T=type_,
-    )
+    lines = values.numel, n, rank, ignore, keys
+    places = x.as_bits(), values.as_bits(), indices
+    call.run("sort", "tt_select_T", *places, *lines, *_key(x.dtype), T=type_)
 
 
 @emits("searchsorted")
