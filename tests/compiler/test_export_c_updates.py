@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 import subprocess
 from collections.abc import Callable
 from itertools import pairwise
@@ -149,6 +150,25 @@ def test_a_step_that_may_be_left_out(tmp_path: Path) -> None:
             assert same_bits(have.view(-1), want.reshape(-1))
 
 
+@pytest.mark.parametrize("name", ["Adamax", "NAdam", "Adafactor", "ASGD"])
+def test_counters_that_are_numbers_say_so(tmp_path: Path, name: str) -> None:
+    w = nn.Parameter(tinyt.randn(6, 2))
+    optimiser = getattr(optim, name)([w])
+
+    def step(x: tinyt.Tensor) -> None:
+        optimiser.zero_grad()
+        (w * x).square().sum().backward()
+        optimiser.step()
+
+    compiled, x = tinyt.compile(step), tinyt.randn(6, 2)
+    for _ in range(3):
+        compiled(x)
+    before = w.detach().clone()
+    with pytest.raises(NotImplementedError, match="each run reads a number"):
+        compiled.export_c(tmp_path, x)
+    assert same_bits(w.detach(), before)
+
+
 def _perceptron() -> tuple[nn.Module, Callable[..., tinyt.Tensor]]:
     model = nn.Sequential(nn.Linear(6, 16), nn.Tanh(), nn.Linear(16, 3))
     optimiser = optim.AdamW(model.parameters(), lr=0.01)
@@ -164,10 +184,35 @@ def _perceptron() -> tuple[nn.Module, Callable[..., tinyt.Tensor]]:
 
 
 def test_a_perceptron(tmp_path: Path) -> None:
+    """Its own test looks at what the step writes, too."""
     _, step = _perceptron()
     x, y = tinyt.randn(9, 6), tinyt.randn(9, 3)
     for have, want in TrainingStep(tmp_path, step, x, y).runs(5):
         assert tinyt.allclose(have.view(-1), want.reshape(-1), rtol=1e-4, atol=1e-5)
+    sources = [str(path) for path in tmp_path.glob("*.c")]
+    command = ["cc", *FLAGS, *KEEP_BITS, "-O1", *sources, "-o", str(tmp_path / "test"), "-lm"]
+    subprocess.run(command, check=True, env=ENVIRONMENT)
+    found = subprocess.run([str(tmp_path / "test")], check=True, capture_output=True, text=True)
+    assert found.stdout.count("weight_") == 16  # 4 parameters: 2 states and a counter of each
+
+
+def test_a_rate_may_be_set(tmp_path: Path) -> None:
+    w = nn.Parameter(tinyt.randn(6))
+    optimiser = optim.SGD([w], lr=0.125)
+
+    def step(x: tinyt.Tensor) -> None:
+        optimiser.zero_grad()
+        (w * x).square().sum().backward()
+        optimiser.step()
+
+    program = TrainingStep(tmp_path, step, tinyt.randn(6))
+    text = (tmp_path / "program.h").read_text()
+    name = re.search(r"extern double (program_weight_\d+)\[1\]; // 0.125\n", text)
+    assert name is not None
+    ctypes.c_double.in_dll(program.library, name[1]).value = 0.25
+    optimiser.param_groups[0]["lr"] = 0.25
+    for have, want in program.runs(2):
+        assert same_bits(have.view(-1), want.reshape(-1))
 
 
 MAIN = """

@@ -48,7 +48,7 @@ def export_entry(
     parts = export_program(program, wanted, graph, [count for _, count in capture.draws])
     given = [_argument(x, i, capture, leaves) for i, x in enumerate(parts.inputs)]
     numbers = entry.given([] if leaves is None else leaves)
-    expected, after = _run(program, parts, given, numbers, wanted)
+    expected, after = _run(program, graph, parts, given, numbers, wanted)
     level = _core.build_info()["isa"]
     title = f"{function} by tinyt {tinyt.__version__}, planned at level {level}."
     return write_project(Path(directory), name, parts, title, weights, given, expected, after)
@@ -89,6 +89,17 @@ def _argument(port: Port, number: int, capture: Any, leaves: Sequence[Any] | Non
     return made.copy_(drawn)
 
 
+_COUNTS = (
+    "export_c: each run reads a number, with item(), that the run before has written, as some "
+    "optimisers do with step counters; SGD, Adam, AdamW, RMSprop and Adagrad do not"
+)
+
+
+def _items(graph: _core.Graph) -> list[float]:
+    """The elements of tensors that runs read as numbers, as they were in the last run."""
+    return [value for kind, *_, value in graph.scalars() if kind == "item"]
+
+
 def _copy(x: Tensor) -> Tensor:
     """A copy that lies as the tensor does."""
     return whole(x).clone().as_strided(x.shape, x.stride()) if x.numel() else x.clone()
@@ -96,6 +107,7 @@ def _copy(x: Tensor) -> Tensor:
 
 def _run(
     program: _core.Program,
+    graph: _core.Graph,
     parts: Exported,
     given: Sequence[Tensor],
     numbers: Sequence[float],
@@ -108,6 +120,10 @@ def _run(
     try:
         results = program.run(arguments, numbers, draws)
         after = [tensor.clone() for tensor, _ in before]
+        if items := _items(graph):
+            again = program.run(arguments, numbers, draws)
+            if again is None or _items(graph) != items:
+                raise NotImplementedError(_COUNTS)
     finally:
         for tensor, was in before:
             tensor.copy_(was)

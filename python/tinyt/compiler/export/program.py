@@ -135,7 +135,7 @@ class _Writer:
 
     def _weights(self) -> list[Weight]:
         written = {x.place: x for step in self.facts.steps for x in step.outputs}
-        found = []
+        found: list[Weight] = []
         for place, tensor in self.program.outside():
             name = f"weight_{len(found)}"
             self.bases[place] = (name, c_type(tensor.dtype))

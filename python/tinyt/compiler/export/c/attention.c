@@ -87,9 +87,10 @@ static T tt_weigh_T(T* s, int64_t n, T base) {
   return sum;
 }
 
-// Queries [first, first + rows) of a head, dense and scaled, over all keys they see: block by block,
-// each with the largest score so far. `n`: batch, heads, groups, queries, keys, width of queries and
-// of values, rows and keys of a block. `add` and `keep` begin at the first of these queries.
+// Queries [first, first + rows) of a head, dense and scaled, over all keys they see: block by
+// block, each with the largest score so far. `n`: batch, heads, groups, queries, keys, width of
+// queries and of values, rows and keys of a block. `add` and `keep` begin at the first of these
+// queries.
 static void tt_attend_T(const T* q, int64_t first, int64_t rows, const T* k, const int64_t* ks,
                         const T* v, const int64_t* vs, const T* add, const uint8_t* keep,
                         const int64_t* ms, int causal, const int64_t* n, T* y, T* log_sum,
@@ -139,8 +140,8 @@ static void tt_attention_T(const T* q, const int64_t* qs, const T* k, const int6
       const int64_t at = b * ms[0] + h * ms[1] + i * ms[2];
       tt_scaled_rows_T(q + b * qs[0] + h * qs[1] + i * qs[2], qs[2], qs[3], (T)scale, block, rows,
                        n[5]);
-      tt_attend_T(block, i, rows, k0, ks, v0, vs, add ? add + at : NULL, keep ? keep + at : NULL, ms,
-                  causal, n, y + row * n[6], log_sum + row, scores, panel, sum);
+      tt_attend_T(block, i, rows, k0, ks, v0, vs, add ? add + at : NULL, keep ? keep + at : NULL,
+                  ms, causal, n, y + row * n[6], log_sum + row, scores, panel, sum);
     }
   }
 }

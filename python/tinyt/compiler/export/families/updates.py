@@ -26,7 +26,7 @@ class _Settings(NamedTuple):
 
     rule: int
     has_condition: int
-    count: int
+    params: int  # how many
     states: int  # which there are, as bits
     maximize: int
     nesterov: int
@@ -46,7 +46,7 @@ class _Operands(NamedTuple):
 def _update(call: Call) -> None:
     numbers = call.numbers
     settings = _Settings(*numbers[:8])
-    first = numbers[8:] or (0,) * settings.count
+    first = numbers[8:] or (0,) * settings.params
     inputs = list(call.x)
     condition = inputs.pop() if settings.has_condition else None
     for x, y in zip(inputs, call.y, strict=False):
@@ -69,7 +69,7 @@ def _operands(
     settings: _Settings, inputs: Sequence[Value], outputs: Sequence[Value]
 ) -> tuple[list[_Operands], list[str]]:
     """Those of each parameter, and the numbers of the step as expressions."""
-    count = settings.count
+    count = settings.params
     kinds = 1 + settings.states.bit_count()
     at = kinds * count
     steps = outputs[at : at + count] if settings.rule in _COUNTED else []
