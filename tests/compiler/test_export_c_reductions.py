@@ -144,7 +144,11 @@ def test_runs(tmp_path: Path, op: str, dtype: str) -> None:
 
     def function(*args: tinyt.Tensor) -> list[tinyt.Tensor]:
         found = [reduce(x, (0, *range(2, x.dim())), True) for x in args]
-        return [*found, reduce(args[0][:, :, 3:], (0, 2), False), reduce(args[1][:, :1], (0, 2), True)]
+        return [
+            *found,
+            reduce(args[0][:, :, 3:], (0, 2), False),
+            reduce(args[1][:, :1], (0, 2), True),
+        ]
 
     found = [x / 40 + 1 for x in args] if op == "prod" else args
     check(tmp_path, function, *found, uses="tt_runs_|bfloat16")

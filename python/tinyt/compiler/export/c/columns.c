@@ -77,14 +77,14 @@ static void tt_columns_K_S_T(const S* x, int64_t outer, int64_t outer_step, int6
 
 // Joins elements from position `at` of a block on to its 32 lanes.
 static void tt_join_run_K_T(const T* x, int64_t n, int64_t at, T* restrict lanes) {
-  int64_t i = 0;
-  for (; i < n && (at + i) % 32 != 0; ++i) {
-    lanes[(at + i) % 32] = tt_join_K_T(lanes[(at + i) % 32], x[i]);
-  }
-  for (; i + 32 <= n; i += 32) {
+  const int64_t lane = at % 32, gap = (32 - lane) % 32, head = gap < n ? gap : n;
+  for (int64_t i = 0; i < head; ++i) lanes[lane + i] = tt_join_K_T(lanes[lane + i], x[i]);
+  const int64_t left = n - head, whole = left / 32 * 32;
+  x += head;
+  for (int64_t i = 0; i < whole; i += 32) {
     for (int k = 0; k < 32; ++k) lanes[k] = tt_join_K_T(lanes[k], x[i + k]);
   }
-  for (int k = 0; i < n; ++i, ++k) lanes[k] = tt_join_K_T(lanes[k], x[i]);
+  for (int k = 0; k < left % 32; ++k) lanes[k] = tt_join_K_T(lanes[k], x[whole + k]);
 }
 
 // Reduces rows whose elements are `runs` runs of n that are `step` apart: in blocks of 32 B

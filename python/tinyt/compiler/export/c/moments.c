@@ -64,25 +64,45 @@ static void tt_spread_about_T(const T* x, int64_t n, int64_t step, T center, T s
 static void tt_block_spread_T(const T* x, int64_t n, double* mean, double* squares) {
   const T center = tt_row_sum_T(x, n) / (T)n;
   T sums[32] = {0}, rests[32] = {0};
-  for (int64_t k = 0; k < n; k += 32) {
-    const int lanes = n - k < 32 ? (int)(n - k) : 32;
-    for (int i = 0; i < lanes; ++i) {
+  int64_t k = 0;
+  for (; k + 32 <= n; k += 32) {
+    for (int i = 0; i < 32; ++i) {
       const T d = x[k + i] - center;
       sums[i] += d * d;
       rests[i] += d;
     }
   }
+  for (int i = 0; i < n % 32; ++i) {
+    const T d = x[k + i] - center;
+    sums[i] += d * d;
+    rests[i] += d;
+  }
   tt_spread_about_T(x, n, 1, center, tt_fold_lanes_T(sums), tt_fold_lanes_T(rests), mean, squares);
 }
 
-static void tt_block_exps_T(const T* x, int64_t n, double* top, double* sum) {
-  T most = x[0], lanes[32] = {0};
-  for (int64_t i = 1; i < n; ++i) most = x[i] > most || x[i] != x[i] ? x[i] : most;
-  const T base = isfinite(most) ? most : 0;
-  for (int64_t k = 0; k < n; k += 32) {
-    const int count = n - k < 32 ? (int)(n - k) : 32;
-    for (int i = 0; i < count; ++i) lanes[i] += E(x[k + i] - base);
+// The largest element, or NaN where there is one.
+static T tt_block_most_T(const T* x, int64_t n) {
+  T lanes[32], most = x[0];
+  for (int i = 0; i < 32; ++i) lanes[i] = most;
+  int64_t k = 0;
+  for (; k + 32 <= n; k += 32) {
+    for (int i = 0; i < 32; ++i) {
+      lanes[i] = ((x[k + i] > lanes[i]) | (x[k + i] != x[k + i])) ? x[k + i] : lanes[i];
+    }
   }
+  for (int i = 0; i < 32; ++i) most = lanes[i] > most || lanes[i] != lanes[i] ? lanes[i] : most;
+  for (const T* v = x + k; v < x + n; ++v) most = *v > most || *v != *v ? *v : most;
+  return most;
+}
+
+static void tt_block_exps_T(const T* x, int64_t n, double* top, double* sum) {
+  const T most = tt_block_most_T(x, n), base = isfinite(most) ? most : 0;
+  T lanes[32] = {0};
+  int64_t k = 0;
+  for (; k + 32 <= n; k += 32) {
+    for (int i = 0; i < 32; ++i) lanes[i] += E(x[k + i] - base);
+  }
+  for (int i = 0; i < n % 32; ++i) lanes[i] += E(x[k + i] - base);
   *top = (double)most;
   *sum = (double)tt_fold_lanes_T(lanes);
 }

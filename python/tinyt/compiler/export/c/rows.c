@@ -90,17 +90,20 @@ static void tt_row_slopes_T(const T* g, const T* x, const T* w, T mean, T scale,
     return;
   }
   T totals[32] = {0}, dots[32] = {0};
-  for (int64_t k = 0; k < n; k += 32) {
-    const int lanes = n - k < 32 ? (int)(n - k) : 32;
+  int64_t k = 0;
+  for (; k + 32 <= n; k += 32) {
     T u[32];
-    memcpy(u, g + k, (size_t)lanes * sizeof(T));
-    if (w != NULL) {
-      for (int i = 0; i < lanes; ++i) u[i] *= w[k + i];
-    }
-    for (int i = 0; i < lanes; ++i) {
+    memcpy(u, g + k, sizeof u);
+    for (int i = 0; w != NULL && i < 32; ++i) u[i] *= w[k + i];
+    for (int i = 0; i < 32; ++i) {
       totals[i] += u[i];
       dots[i] += u[i] * ((x[k + i] - mean) * scale);
     }
+  }
+  for (int i = 0; i < n % 32; ++i) {
+    const T u = w == NULL ? g[k + i] : g[k + i] * w[k + i];
+    totals[i] += u;
+    dots[i] += u * ((x[k + i] - mean) * scale);
   }
   *total = tt_fold_lanes_T(totals);
   *dot = tt_fold_lanes_T(dots);
