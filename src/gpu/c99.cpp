@@ -98,7 +98,7 @@ constinit const Dialect kC99{
     .function = "static inline $T $N($A)",
     .inlined = "TT_INLINE ",
     .flag = "$T* rare",
-    .raise = "*rare |= $C;",
+    .raise = "*rare = $C ? 1u : *rare;",  // GCC has no vectors of an or of several truths
     .independent = "TT_INDEPENDENT",
     .kernel = "void $N($A)",
     .reads = "const $T* $N",

@@ -8,7 +8,7 @@ namespace tinyt::gpu {
 
 namespace {
 
-const std::string kLanes = std::to_string(kRowLanes);
+const std::string kLanes = std::to_string(kReduceLanes);
 
 }  // namespace
 
@@ -177,7 +177,7 @@ void FusedLoops::print_staged_group(const std::string& lanes, const std::vector<
   const bool rare = any_rare(values);
   const auto item = [](size_t k) { return at(numbered("b", static_cast<int64_t>(k)), "l"); };
   const auto taken_item = [](int v) { return at(numbered("t", v), "l"); };
-  for (const int v : reductions) write().array(accumulator(v), numbered("t", v), kRowLanes);
+  for (const int v : reductions) write().array(accumulator(v), numbered("t", v), kReduceLanes);
   for (size_t k = 0; k < targets.size(); ++k)
     write().line(filled(
         dialect().array,
@@ -200,7 +200,7 @@ void FusedLoops::print_staged_group(const std::string& lanes, const std::vector<
     write().close();
   };
   if (rare) {
-    write().array(ScalarType::U32, "flag", kRowLanes);
+    write().array(ScalarType::U32, "flag", kReduceLanes);
     write().variable(ScalarType::U32, "flags", "0");
   }
   compute(rare ? Form::Common : Form::Whole);

@@ -14,7 +14,7 @@ constexpr int64_t kTreeDepth = 64;  // of blocks whose number has so many bits
 
 constexpr int kLeastDear = 12;  // operations, of a value that is kept
 
-int64_t block_of(OpId op) { return op == OpId::prod ? kRowProductBlock : kRowSumBlock; }
+int64_t block_of(OpId op) { return op == OpId::prod ? kRowProductBlock : kRowBlock; }
 
 // Dimensions of a row. One thread that takes all has a short way along the last one.
 size_t columns_of(const FusedKernel& kernel, const Dialect& dialect) {
@@ -38,7 +38,7 @@ class KernelPrinter : FusedLoops {
     head();
     open_rows();
     for (int pass = 0; pass <= last_pass(); ++pass)
-      for (const int64_t block : {kRowSumBlock, kRowProductBlock}) print_pass(pass, block);
+      for (const int64_t block : {kRowBlock, kRowProductBlock}) print_pass(pass, block);
     store_row_values();
     close_rows();
     return {functions(), write_.text()};
@@ -150,7 +150,7 @@ class KernelPrinter : FusedLoops {
   }
   // Elements are stored in the last loop over the row alone: the memory may be that of a load.
   int64_t last_block() const {
-    return reductions_of(last_pass(), kRowProductBlock).empty() ? kRowSumBlock : kRowProductBlock;
+    return reductions_of(last_pass(), kRowProductBlock).empty() ? kRowBlock : kRowProductBlock;
   }
   std::vector<int> stored_elements() const {
     std::vector<int> stored;
@@ -170,12 +170,12 @@ class KernelPrinter : FusedLoops {
   // The value that is dearest to compute again of those that the last loop and one of sums before
   // it compute, or -1. That one keeps what it has of it of the row's last block.
   int dear_value() const {
-    if (!one_thread() || last_pass() == 0 || !reductions_of(last_pass(), kRowSumBlock).empty() ||
+    if (!one_thread() || last_pass() == 0 || !reductions_of(last_pass(), kRowBlock).empty() ||
         !reductions_of(last_pass(), kRowProductBlock).empty())
       return -1;
     const std::vector<int> last = needs(stored_elements(), false),
-                           before = needs(operands_of(reductions_of(last_pass() - 1, kRowSumBlock)),
-                                          false);
+                           before =
+                               needs(operands_of(reductions_of(last_pass() - 1, kRowBlock)), false);
     int dear = -1, most = kLeastDear;
     for (const int v : before) {
       if (is_load(v) || std::ranges::find(last, v) == last.end()) continue;
@@ -200,8 +200,8 @@ class KernelPrinter : FusedLoops {
     if (wanted.empty()) return;
     print_row_operands(wanted);
     if (reductions.empty()) return print_stores(wanted, targets);
-    if (dear_ >= 0 && pass == last_pass() - 1 && block == kRowSumBlock) {
-      write_.array(held(value(dear_).dtype), numbered("kept", dear_), kRowSumBlock);
+    if (dear_ >= 0 && pass == last_pass() - 1 && block == kRowBlock) {
+      write_.array(held(value(dear_).dtype), numbered("kept", dear_), kRowBlock);
       targets.push_back({at(numbered("kept", dear_), "j - begin"),
                          write_.type(held(value(dear_).dtype)), name_of_value(dear_), true});
     }
@@ -209,7 +209,7 @@ class KernelPrinter : FusedLoops {
   }
   void print_stores(const std::vector<int>& wanted, const std::vector<Target>& targets) {
     if (dear_ < 0) return print_elements("0", "columns", wanted, targets);
-    const std::string block = std::to_string(kRowSumBlock);
+    const std::string block = std::to_string(kRowBlock);
     write_.constant(dialect_.index, "kept_from", "(columns - 1) / " + block + " * " + block);
     print_elements("0", "kept_from", wanted, targets);
     keep(dear_);
@@ -219,9 +219,10 @@ class KernelPrinter : FusedLoops {
   void print_reductions(const std::vector<int>& reductions, const std::vector<int>& wanted,
                         const std::vector<Target>& targets, int64_t block) {
     const ScalarType index = dialect_.index, small = ScalarType::I32;
-    const std::string lanes = std::to_string(kRowLanes), size = std::to_string(block);
+    const std::string lanes = std::to_string(kReduceLanes), size = std::to_string(block);
     for (const int v : reductions) {
       write_.array(accumulator(v), numbered("tree", v), kTreeDepth);
+      write_.assign(at(numbered("tree", v), "0"), identity(v));  // of no columns
       write_.variable(small, numbered("depth", v), "0");
     }
     write_.open_for(index, "begin", "0", "begin < columns", "begin += " + size);
@@ -230,7 +231,7 @@ class KernelPrinter : FusedLoops {
     write_.assign("end", "columns");
     write_.close();
     for (const int v : reductions) {
-      write_.array(accumulator(v), numbered("lane", v), kRowLanes);
+      write_.array(accumulator(v), numbered("lane", v), kReduceLanes);
       write_.open_count(small, "l", "0", lanes);
       write_.assign(at(numbered("lane", v), "l"), identity(v));
       write_.close();
@@ -245,7 +246,7 @@ class KernelPrinter : FusedLoops {
   void fold(int v, const std::string& block) {
     const std::string lane = numbered("lane", v), tree = numbered("tree", v),
                       depth = numbered("depth", v);
-    write_.open_for(ScalarType::I32, "width", std::to_string(kRowLanes / 2), "width > 0",
+    write_.open_for(ScalarType::I32, "width", std::to_string(kReduceLanes / 2), "width > 0",
                     "width /= 2");
     write_.open_count(ScalarType::I32, "l", "0", "width");
     write_.assign(at(lane, "l"), joined(v, at(lane, "l"), at(lane, "l + width")));
@@ -260,9 +261,6 @@ class KernelPrinter : FusedLoops {
   }
   void finish(int v) {
     const std::string tree = numbered("tree", v), depth = numbered("depth", v);
-    write_.open_if("columns == 0");
-    write_.assign(at(tree, "0"), identity(v));
-    write_.close();
     write_.open("while (" + depth + " > 1)");
     write_.line(depth + " -= 1;");
     write_.assign(at(tree, depth + " - 1"), joined(v, at(tree, depth + " - 1"), at(tree, depth)));

@@ -30,8 +30,8 @@ struct KernelSource {
 // elements (int64, as many), for each store its first element. Shapes share it: only the rank, the
 // number of reduced dimensions and `inner` (one for each load) are in its text.
 //
-// A store may be in the memory of a load of its dtype whose elements lie in the same order: each
-// element is read for the last time before it is written.
+// In C a store may be in the memory of a load of its dtype whose elements lie in the same order:
+// each element is read for the last time before it is written.
 //
 // NotImplementedError for a product in front, complex numbers, and what the dialect cannot spell.
 KernelSource kernel_source(const FusedKernel& kernel, const std::vector<Inner>& inner,

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/graph/fused_kernel.h"
+#include "core/ops/row_order.h"
 #include "gpu/fused_source.h"
 #include "gpu/source_writer.h"
 
@@ -23,8 +24,8 @@ inline std::string numbered(std::string_view word, int64_t i) {
   return std::string(word) + std::to_string(i);
 }
 
-// Elements of a block of a row, and lanes: the order of sums (ADR 0003).
-inline constexpr int64_t kRowLanes = 32, kRowSumBlock = 4096, kRowProductBlock = 1024;
+// Elements of a row's blocks of products.
+inline constexpr int64_t kRowProductBlock = kProductBlock * kReduceLanes;
 
 class FusedValues {
  public:

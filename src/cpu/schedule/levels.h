@@ -13,6 +13,7 @@
 #include "core/base/dtype.h"
 #include "core/ops/ops.h"
 #include "core/ops/optim_terms.h"
+#include "core/ops/row_order.h"
 #include "cpu/matmul/product_tables.h"
 #include "cpu/schedule/machine_model.h"
 
@@ -85,17 +86,6 @@ enum class Reduction : uint8_t {
   Count
 };
 inline constexpr int kReductions = static_cast<int>(Reduction::Count);
-
-// The order of a reduction, fixed by n alone (ADR 0003). A row is cut into blocks of
-// kRowBlock elements; element k of a block goes to lane k % kReduceLanes, each lane takes its
-// elements in order, and lanes combine in halves (16, 8, 4, 2, 1). Columns are cut into blocks of
-// kColumnBlock rows, each taken in order. Blocks combine in a pairwise tree: neighbours first, an
-// odd one out moves up unchanged. Products have kProductBlock in place of kColumnBlock: those of
-// more numbers become subnormal, and processors are slow at that.
-inline constexpr int kReduceLanes = 32;
-inline constexpr int64_t kColumnBlock = 128;
-inline constexpr int64_t kProductBlock = 32;
-inline constexpr int64_t kRowBlock = kColumnBlock * kReduceLanes;
 
 // The dtype is that of the elements in memory; values are of its compute dtype, int64 for sums of
 // integers. A null entry: convert the elements to the compute dtype first.
