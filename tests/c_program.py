@@ -59,7 +59,9 @@ class CProgram:
 
 def memory(x: tinyt.Tensor) -> np.ndarray:
     """The bytes of a tensor, from its first element on."""
-    size = 1 + sum((n - 1) * s for n, s in zip(x.shape, x.stride(), strict=True)) if x.numel() else 0
+    size = (
+        1 + sum((n - 1) * s for n, s in zip(x.shape, x.stride(), strict=True)) if x.numel() else 0
+    )
     if size == 0:
         return np.zeros(1, np.uint8)
     return x.detach().as_strided((size,), (1,)).clone().view(tinyt.uint8).numpy()

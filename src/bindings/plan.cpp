@@ -20,8 +20,8 @@ namespace {
 
 // Which of the operands that an operation's operand was compiled to: one of several of the same
 // load where numbers are converted for each dtype that takes them.
-int compiled_operand(const std::vector<CompiledKernel::Operand>& operands, const FusedKernel& kernel,
-                     const FusedKernel::Op& op, size_t i) {
+int compiled_operand(const std::vector<CompiledKernel::Operand>& operands,
+                     const FusedKernel& kernel, const FusedKernel::Op& op, size_t i) {
   const FusedKernel::Operand& in = op.in[i];
   DType want = kernel.values[static_cast<size_t>(in.value)].dtype;
   if (in.single)
@@ -160,9 +160,10 @@ std::vector<std::tuple<int64_t, int64_t, int64_t>> draws_of(const Program& p) {
 void bind_plan_parts(py::class_<Program>& program) {
   using py::arg;
   program
-      .def("kernel", kernel_at, arg("step"),
-           "What a region computes of its operands, after those of the product that it begins with; "
-           "the product's result is one of them. ValueError where the step is no region.")
+      .def(
+          "kernel", kernel_at, arg("step"),
+          "What a region computes of its operands, after those of the product that it begins with; "
+          "the product's result is one of them. ValueError where the step is no region.")
       .def("product", product_at, arg("step"),
            "(op, dtype number, operands, which operand of the kernel its result is or -1, the "
            "result) of the product that a region begins with, or None.")

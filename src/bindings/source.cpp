@@ -159,19 +159,17 @@ void bind_source(py::module_& m) {
            "all kernels that call it, and its own text, without what a source begins with.")
       .def("over", over_shape, py::arg("shape"), py::arg("reduced"),
            "The same over a space of other sizes.")
-      .def_property_readonly(
-          "shape",
-          [](const FusedKernel& self) {
-            return std::vector<int64_t>(self.shape.begin(), self.shape.end());
-          })
+      .def_property_readonly("shape",
+                             [](const FusedKernel& self) {
+                               return std::vector<int64_t>(self.shape.begin(), self.shape.end());
+                             })
       .def_property_readonly("reduced", [](const FusedKernel& self) { return self.reduced; })
-      .def_property_readonly(
-          "reduces",
-          [](const FusedKernel& self) {
-            return std::ranges::any_of(self.ops, [](const FusedKernel::Op& op) {
-              return info(op.op).kind == OpKind::Reduce;
-            });
-          })
+      .def_property_readonly("reduces",
+                             [](const FusedKernel& self) {
+                               return std::ranges::any_of(self.ops, [](const FusedKernel::Op& op) {
+                                 return info(op.op).kind == OpKind::Reduce;
+                               });
+                             })
       .def_property_readonly(
           "row_stores",
           [](const FusedKernel& self) {

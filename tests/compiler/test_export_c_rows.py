@@ -128,8 +128,8 @@ def far(x: tinyt.Tensor, y: tinyt.Tensor) -> float:
     return float(difference / (scale * eps)) if float(scale) else float(difference > 0) * 1e9
 
 
-# Rows whose programs have a product, a convolution or attention in them, which add up in an order of
-# their own. All others have the bits of the program.
+# Rows whose programs have a product, a convolution or attention in them, which add up in an order
+# of their own. All others have the bits of the program.
 PRODUCTS = {
     *("addbmm", "addmm", "addmv", "affine_grid", "baddbmm", "bilinear", "bmm", "chain_matmul"),
     *("conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"),
@@ -140,7 +140,10 @@ PRODUCTS = {
 COMPLEX_RESULTS = {"complex", "polar", "view_as_complex"}
 CASES = [
     pytest.param(
-        op, dtype, id=f"{op.name}-{dtype}", marks=[pytest.mark.slow] if dtype != op.dtypes[0] else []
+        op,
+        dtype,
+        id=f"{op.name}-{dtype}",
+        marks=[pytest.mark.slow] if dtype != op.dtypes[0] else [],
     )
     for op in OPS
     for dtype in op.dtypes

@@ -76,7 +76,7 @@ def build_parser() -> argparse.ArgumentParser:
         commands.add_parser(
             "export",
             help="write a function as C",
-            description="Write a function's planned program, or a module's, as C99: docs/export.md.",
+            description="Write the program of a function or module as C99 (docs/export.md).",
         )
     )
     bench.add_arguments(

@@ -40,7 +40,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="instead: a tuple of arguments that the file has, or a function that gives it",
     )
     parser.add_argument("--out", metavar="DIR", help="folder to write (that of the name)")
-    parser.add_argument("--name", metavar="NAME", help="what names in C begin with (the function's)")
+    parser.add_argument(
+        "--name", metavar="NAME", help="what names in C begin with (the function's)"
+    )
     parser.add_argument(
         "--weights",
         choices=("arrays", "file"),

@@ -13,8 +13,9 @@ import tinyt
 from tinyt import _core
 from tinyt.compiler.capture.capture import OUTPUT
 from tinyt.compiler.export.calls import EMITTERS
+from tinyt.compiler.export.literals import whole
 from tinyt.compiler.export.program import Exported, export_program
-from tinyt.compiler.export.project import whole, write_project
+from tinyt.compiler.export.project import write_project
 from tinyt.compiler.passes import decompose, simplify
 
 if TYPE_CHECKING:

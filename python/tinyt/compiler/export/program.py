@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
-from tinyt.compiler.export.calls import EMITTERS, emit_scalar, Call
+from tinyt.compiler.export.calls import EMITTERS, Call, emit_scalar
 from tinyt.compiler.export.memory import Piece, assign
 from tinyt.compiler.export.source import Memory, Source, c_type
 from tinyt.compiler.export.values import Value, pointer
@@ -22,8 +22,22 @@ if TYPE_CHECKING:
     from tinyt.tensor import Tensor
 
 # Each registers how it writes some ops.
-for _family in ("moves", "indexing", "pooling", "scans", "products", "convolutions", "reductions",
-                "norms", "searches", "draws", "losses", "attention", "updates", "factors"):
+for _family in (
+    "moves",
+    "indexing",
+    "pooling",
+    "scans",
+    "products",
+    "convolutions",
+    "reductions",
+    "norms",
+    "searches",
+    "draws",
+    "losses",
+    "attention",
+    "updates",
+    "factors",
+):
     import_module(f"{__package__}.families.{_family}")
 
 
@@ -36,6 +50,11 @@ class Port(NamedTuple):
     dtype: dtype
     nbytes: int
     written: bool  # by the run
+
+    @property
+    def elements(self) -> int:
+        """Elements of memory from the first one on."""
+        return self.nbytes // self.dtype.itemsize
 
 
 class Weight(NamedTuple):
@@ -105,9 +124,9 @@ class _Writer:
             if place.kind in ("arena", "block", "result") and number not in self.bases:
                 self._keep(number)
         draws = {step: (which, first) for step, which, first in self.program.draws()}
-        for self.step, step in enumerate(self.facts.steps):
+        for step in self.facts.steps:
             self._write_step(step, draws.get(self.step))
-        self.step += 1
+            self.step += 1
         for port, row in self._copied:
             self._copy_output(port, row)
         offsets, total = assign(self.pieces)
@@ -155,8 +174,12 @@ class _Writer:
             place, offset, shape, stride, t = rows[number]
             kind = ALL[t]
             port = Port(
-                f"output_{len(ports)}", tuple(shape), tuple(stride), kind,
-                kind.itemsize * Value(shape, stride, kind, "").numel, True,
+                f"output_{len(ports)}",
+                tuple(shape),
+                tuple(stride),
+                kind,
+                kind.itemsize * Value(shape, stride, kind, "").numel,
+                True,
             )
             ports.append(port)
             value = Value(shape, stride, kind, port.name)

@@ -115,7 +115,7 @@ class Source:
             begin.update(more[0])
             functions.update(more[1])
             fronts = [part for parts in more[0].values() for part in parts] + fronts
-        begin.update(dict.fromkeys(own, list(dict.fromkeys(fronts))))
+        begin.update({name: list(dict.fromkeys(fronts)) for name in own})
         return begin, functions
 
     def _add(self, name: str, functions: dict[str, str], begin: dict[str, list[str]]) -> None:

@@ -40,9 +40,8 @@ def product(call: Call, a: Value, b: Value, d: Value | None, y: Value) -> None:
         return _vector(call, a, b, d, y)
     if y.dtype.is_floating_point and y.dtype not in _FLOATS:
         wide = call.scratch(y.shape, tinyt.float32)
-        terms = [x if x is None else call.dense(x, tinyt.float32) for x in (a, b, d)]
-        assert terms[0] is not None and terms[1] is not None
-        product(call, terms[0], terms[1], terms[2], wide)
+        a, b = call.dense(a, tinyt.float32), call.dense(b, tinyt.float32)
+        product(call, a, b, None if d is None else call.dense(d, tinyt.float32), wide)
         return call.cast(wide, y)
     t = y.dtype
     a, b = (x if x.dtype is t else call.dense(x, t) for x in (a, b))
@@ -63,7 +62,9 @@ def product(call: Call, a: Value, b: Value, d: Value | None, y: Value) -> None:
             (*batch, m), [(*strides[0], a.stride[-2]), contiguous(y.shape)[:-1], add[:-1]]
         )
         if len(joined) == 1 and sc == [n]:
-            return _one(call, a, (sa[0], a.stride[-1]), b, d, (sd[0], add[-1]), y, (joined[0], n, k))
+            return _one(
+                call, a, (sa[0], a.stride[-1]), b, d, (sd[0], add[-1]), y, (joined[0], n, k)
+            )
     outer, steps = merged(batch, strides)
     if outer == [1]:
         return _one(call, a, a.stride[-2:], b, d, add[-2:], y, (m, n, k))
@@ -152,9 +153,7 @@ def _batch(
         return str(x) + "".join(f" + i{i} * {s}" for i, s in enumerate(step) if s)
 
     names = {name: at(x, s) for name, x, s in zip("abyd", (a, b, y, d), steps, strict=True)}
-    call.out.statements.append(
-        f"{loops}{function}({', '.join(p.format(**names) for p in parts)});"
-    )
+    call.out.statements.append(f"{loops}{function}({', '.join(p.format(**names) for p in parts)});")
 
 
 def _whole(call: Call, a: Value, b: Value, d: Value | None, y: Value) -> None:

@@ -1,0 +1,141 @@
+"""The test program of a project: one run on recorded arguments, compared with recorded results."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from tinyt.compiler.export.literals import rows_of, whole
+from tinyt.compiler.export.source import c_type
+from tinyt.compiler.export.texts import COMPARE
+
+if TYPE_CHECKING:
+    from tinyt._tensor import dtype
+    from tinyt.compiler.export.program import Exported, Weight
+    from tinyt.tensor import Tensor
+
+
+class _Compared(NamedTuple):
+    """An array after the run beside ``expected_`` of its label; ``more`` is added to what it may
+    differ by."""
+
+    label: str
+    array: str
+    dtype: dtype
+    nbytes: int
+    more: float = 0.0
+
+
+class Check:
+    """Writes the test program. ``given`` are its arguments, ``expected`` its results, ``after``
+    what written weights are then, which only arrays show (``has_file``: they are none)."""
+
+    def __init__(
+        self,
+        name: str,
+        parts: Exported,
+        has_file: bool,
+        given: Sequence[Tensor],
+        expected: Sequence[Tensor],
+        after: Sequence[Tensor],
+    ) -> None:
+        self.name, self.parts, self.has_file = name, parts, has_file
+        self.given, self.expected = given, expected
+        written: list[Weight] = [] if has_file else [w for w in parts.weights if w.written]
+        self.weights = list(zip(written, after, strict=False))
+        self.compared = [_Compared(y.name, y.name, y.dtype, y.nbytes) for y in parts.outputs]
+        for w, tensor in self.weights:
+            t = w.tensor.dtype
+            nbytes = w.tensor.numel() * t.itemsize
+            more = 2 * _change(w.tensor, tensor)
+            self.compared.append(_Compared(w.name, f"{name}_{w.name}", t, nbytes, more))
+
+    def text(self) -> str:
+        """The program."""
+        lines = [
+            f"// Runs {self.name} once on recorded arguments, and compares with recorded results.",
+            f'#include "{self.name}.h"',
+            "",
+            *("#include <math.h>", "#include <stdio.h>", "#include <string.h>", ""),
+            *self._arrays(),
+            "",
+            *self._comparisons(),
+            "int main(int argc, char** argv) {",
+            *self._run(),
+            "  int wrong = 0;",
+            *self._compare(),
+            "  return wrong != 0;",
+            "}",
+        ]
+        return "\n".join(lines) + "\n"
+
+    def _arrays(self) -> Iterator[str]:
+        for x, tensor in zip(self.parts.inputs, self.given, strict=True):
+            const = "" if x.written else "const "
+            yield f"static {const}{c_type(x.dtype)} {x.name}[{max(1, x.elements)}] = {{"
+            yield from (*rows_of(whole(tensor)), "};")
+        for y, tensor in zip(self.parts.outputs, self.expected, strict=True):
+            type_, size = c_type(y.dtype), max(1, y.elements)
+            yield f"static const {type_} expected_{y.name}[{size}] = {{"
+            yield from (*rows_of(tensor), "};")
+            yield f"static {type_} {y.name}[{size}];"
+        for w, tensor in self.weights:
+            type_ = c_type(w.tensor.dtype)
+            yield f"static const {type_} expected_{w.name}[{max(1, tensor.numel())}] = {{"
+            yield from (*rows_of(tensor), "};")
+
+    def _comparisons(self) -> Iterator[str]:
+        """The functions that something calls."""
+        kinds = {x.dtype.name for x in self.compared}
+        text = COMPARE
+        for kind, function in (("float32", "single"), ("float64", "double")):
+            if kind not in kinds:
+                text = _without(text, f"compare_{function}")
+        if kinds <= {"float32", "float64"}:
+            text = _without(text, "compare_bytes")
+        yield from (*text.strip("\n").splitlines(), "")
+
+    def _run(self) -> Iterator[str]:
+        name = self.name
+        arguments = ", ".join(x.name for x in (*self.parts.inputs, *self.parts.outputs))
+        if self.has_file:
+            yield f'  const char* path = argc > 1 ? argv[1] : "{name}.weights";'
+            yield f"  int error = {name}_load(path);"
+            yield "  if (error != 0) {"
+            yield f'    fprintf(stderr, "%s: %s\\n", path, {name}_error(error));'
+            yield "    return 1;"
+            yield "  }"
+            yield f"  error = {name}_run({arguments});"
+        else:
+            yield "  (void)argc;"
+            yield "  (void)argv;"
+            yield f"  const int error = {name}_run({arguments});"
+        yield "  if (error != 0) {"
+        yield f'    fprintf(stderr, "%s\\n", {name}_error(error));'
+        yield "    return 1;"
+        yield "  }"
+
+    def _compare(self) -> Iterator[str]:
+        for label, have, t, nbytes, more in self.compared:
+            count, want = nbytes // t.itemsize, f"expected_{label}"
+            if t.name in ("float32", "float64"):
+                kind = "single" if t.itemsize == 4 else "double"
+                call = f'compare_{kind}("{label}", {have}, {want}, {count}, {more:.3g})'
+            else:
+                call = f'compare_bytes("{label}", {have}, {want}, {nbytes}, {count})'
+            yield f"  wrong += {call};"
+
+
+def _without(text: str, function: str) -> str:
+    """A text without a function."""
+    return re.sub(rf"static int {function}\(.*?\n}}\n\n?", "", text, flags=re.DOTALL)
+
+
+def _change(before: Tensor, after: Tensor) -> float:
+    """The largest change of an element: optimisers divide by the size of gradients, so that where
+    a gradient is rounding errors alone, any such change may be made."""
+    if not after.dtype.is_floating_point or after.numel() == 0:
+        return 0.0
+    found = (after.double() - before.double()).abs().max().item()
+    return found if found < float("inf") else 0.0

@@ -1,0 +1,53 @@
+"""Tensors as initialisers of C, and as bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import tinyt
+
+if TYPE_CHECKING:
+    from tinyt.tensor import Tensor
+
+
+def whole(x: Tensor) -> Tensor:
+    """The memory of a tensor from its first element to its last, 1-d."""
+    if x.numel() == 0:
+        return x.reshape(-1)
+    last = sum((n - 1) * s for n, s in zip(x.shape, x.stride(), strict=True))
+    return x.as_strided((last + 1,), (1,))
+
+
+def bytes_of(x: Tensor) -> bytes:
+    """The elements as they lie in memory, row-major."""
+    flat = x.detach().contiguous().view(-1)
+    return bytes(memoryview(flat.view(tinyt.uint8).numpy())) if x.numel() else b""
+
+
+def rows_of(x: Tensor) -> Iterator[str]:
+    """The elements as lines of an initialiser."""
+    if x.numel() == 0:
+        yield "  0,"
+        return
+    flat = x.detach().contiguous().view(-1)
+    if x.dtype in (tinyt.bool, tinyt.float16, tinyt.bfloat16):
+        flat = flat.view({1: tinyt.uint8, 2: tinyt.int16}[x.dtype.itemsize])
+    values: list[Any] = flat.tolist()
+    per_line = 8
+    suffix = "f" if x.dtype is tinyt.float32 else ""
+    mask = 0xFFFF if x.dtype in (tinyt.float16, tinyt.bfloat16) else None
+    for i in range(0, len(values), per_line):
+        yield "  " + " ".join(f"{_literal(v, suffix, mask)}," for v in values[i : i + per_line])
+
+
+def _literal(value: Any, suffix: str, mask: int | None) -> str:
+    if isinstance(value, float):
+        if value != value:
+            return "NAN"
+        if value in (float("inf"), float("-inf")):
+            return "INFINITY" if value > 0 else "-INFINITY"
+        return value.hex() + suffix
+    if mask is not None:
+        value &= mask
+    return "(-0x7fffffffffffffff - 1)" if value == -(2**63) else str(value)
