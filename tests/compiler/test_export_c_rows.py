@@ -109,23 +109,29 @@ def difference(
         raise
     with tinyt.no_grad():
         want = program.step(*given)
+    largest = max(size(y) for y in want)
     return max(
-        0.0 if same_bits(x, y) else far(x, y)
+        0.0 if same_bits(x, y) else far(x, y, largest)
         for x, y in zip(program(given, want), want, strict=True)
     )
 
 
-def far(x: tinyt.Tensor, y: tinyt.Tensor) -> float:
-    """The largest difference in units of rounding of the largest element."""
+def size(x: tinyt.Tensor) -> float:
+    """The largest finite element."""
+    if not x.dtype.is_floating_point or x.numel() == 0:
+        return 0.0
+    return x.double().where(x.isfinite(), 0).abs().max().item()
+
+
+def far(x: tinyt.Tensor, y: tinyt.Tensor, scale: float) -> float:
+    """The largest difference in units of rounding at a scale."""
     if not y.dtype.is_floating_point:
         return float("inf")
     if bool((x.isfinite() != y.isfinite()).any()):
         return float("inf")
     eps = {"float32": 2.0**-24, "float64": 2.0**-53}.get(y.dtype.name, 2.0**-9)
-    ok = y.isfinite()
-    difference = (x.double() - y.double()).where(ok, 0).abs().max()
-    scale = y.double().where(ok, 0).abs().max()
-    return float(difference / (scale * eps)) if float(scale) else float(difference > 0) * 1e9
+    difference = (x.double() - y.double()).where(y.isfinite(), 0).abs().max().item()
+    return difference / (scale * eps)
 
 
 # Rows whose programs have a product, a convolution or attention in them, which add up in an order
@@ -168,4 +174,4 @@ def test_gradients_of_a_row(tmp_path: Path, op: Op, rng: np.random.Generator) ->
     if op.name in COMPLEX_RESULTS:
         return
     found = difference(tmp_path, op, samples_of(op, op.dtypes[0], rng, True), gradients_of)
-    assert found is None or found <= 64
+    assert found is None or found <= 128

@@ -39,7 +39,8 @@ def run_kernel(
     row_shape, row_steps = merged(shape[:rows], [s[:rows] for s in strides])
     if row_shape == [1]:
         row_shape, row_steps = [], [[] for _ in loads]
-    columns, column_steps = [], [[] for _ in loads]
+    columns: list[int] = []
+    column_steps: list[list[int]] = [[] for _ in loads]
     if reduced:
         columns, column_steps = merged(shape[rows:], [s[rows:] for s in strides])
         if len(columns) > 1 and dense is not None:

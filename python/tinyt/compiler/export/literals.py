@@ -22,7 +22,7 @@ def whole(x: Tensor) -> Tensor:
 def bytes_of(x: Tensor) -> bytes:
     """The elements as they lie in memory, row-major."""
     flat = x.detach().contiguous().view(-1)
-    return bytes(memoryview(flat.view(tinyt.uint8).numpy())) if x.numel() else b""
+    return flat.view(tinyt.uint8).numpy().tobytes() if x.numel() else b""
 
 
 def rows_of(x: Tensor) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from tinyt.compiler.export.calls import EMITTERS, Call, emit_scalar
 from tinyt.compiler.export.memory import Piece, assign
@@ -39,6 +39,10 @@ for _family in (
     "factors",
 ):
     import_module(f"{__package__}.families.{_family}")
+
+
+# Of an operand: place, first byte, shape, strides, dtype number.
+Row: TypeAlias = tuple[int, int, Sequence[int], Sequence[int], int]
 
 
 class Port(NamedTuple):
@@ -107,7 +111,7 @@ class _Writer:
             for step, (_, attrs, *_) in zip(program.steps_of_nodes(), rows, strict=False)
         }
         inputs = [] if graph is None else graph.inputs()
-        self._live = {x.data_ptr() for _, x, _, is_live, _ in inputs if is_live}
+        self._live = {x.data_ptr() for _, x, _, is_live, _ in inputs if is_live and x is not None}
         self.facts = read_program(program, "call")
         self.out = Source()
         self.pieces: list[Piece] = []
@@ -144,7 +148,7 @@ class _Writer:
 
     # ---- memory
 
-    def _input(self, number: int, row: tuple) -> Port:
+    def _input(self, number: int, row: tuple[Row, bool]) -> Port:
         (place, _, shape, stride, t), written = row
         name, kind = f"input_{number}", ALL[t]
         self.bases[place] = (name, c_type(kind))
@@ -169,7 +173,7 @@ class _Writer:
         """Results that are all of memory of their own are written there, others copied."""
         rows = self.program.results()
         ports: list[Port] = []
-        self._copied: list[tuple[Port, tuple]] = []
+        self._copied: list[tuple[Port, Row]] = []
         for number in self.wanted:
             place, offset, shape, stride, t = rows[number]
             kind = ALL[t]
@@ -292,7 +296,7 @@ class _Writer:
             self.faults.append(text)
         return self.faults.index(text) + 1
 
-    def _copy_output(self, port: Port, row: tuple) -> None:
+    def _copy_output(self, port: Port, row: Row) -> None:
         place, offset, shape, stride, t = row
         if place < 0:
             raise NotImplementedError("export_c: a result that no step makes")

@@ -116,9 +116,10 @@ class Views(CompiledBase):
                     entry, leaves = self._entry_for(args, kwargs)
         else:
             entry, leaves = self._last("export_c"), None
-        return import_module("tinyt.compiler.export.api").export_entry(
+        files: list[Path] = import_module("tinyt.compiler.export.api").export_entry(
             entry, directory, self._name(), name, weights, leaves
         )
+        return files
 
     @property
     def peak_bytes(self) -> int:

@@ -19,9 +19,10 @@ _BLOCK = 64  # positions that the gradient of a source takes at once
 def _convolution(call: Call) -> None:
     y = call.y[0]
     if y.dtype in _FLOATS:
-        return _write(call, *(call.dense(x, y.dtype) for x in call.x), y)
+        return _write(call, call.dense(call.x[0], y.dtype), call.dense(call.x[1], y.dtype), y)
     wide = call.scratch(y.shape, tinyt.float32)
-    _write(call, *(call.dense(x, tinyt.float32) for x in call.x), wide)
+    first, second = (call.dense(x, tinyt.float32) for x in call.x)
+    _write(call, first, second, wide)
     return call.cast(wide, y)
 
 
