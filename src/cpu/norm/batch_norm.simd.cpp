@@ -1,6 +1,6 @@
 // Normalisation of channels: of one contiguous row of one channel, whose elements share mean,
 // scale, weight and bias, and of columns, each of which has its own. Sums of a row are taken in the
-// order of a row's reduction (levels.h), those of columns row after row.
+// order of a row's reduction (row_order.h), those of columns row after row.
 #include "cpu/norm/row_terms.h"
 #include "cpu/schedule/levels.h"
 #include "cpu/simd/simd.h"

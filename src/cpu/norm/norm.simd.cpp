@@ -1,4 +1,4 @@
-// Normalisation of contiguous rows. Sums are taken in the order of a row's reduction (levels.h).
+// Normalisation of contiguous rows. Sums are taken in the order of a row's reduction (row_order.h).
 //
 // With s = 1 / sqrt(var + eps), h = (x - mean) s and y = h w + b, and u = g w for a gradient g of
 // y:

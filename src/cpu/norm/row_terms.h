@@ -1,5 +1,5 @@
 // Loops over one contiguous row whose terms are computed from several inputs: a sum in the order of
-// a row's reduction (levels.h), and a result for each element.
+// a row's reduction (row_order.h), and a result for each element.
 #pragma once
 
 #include "cpu/reduce/moment_merge.h"

@@ -1,5 +1,5 @@
 // softmax and log_softmax, of rows and of columns that lie side by side. Sums are taken in the
-// order of a row's reduction (levels.h), whichever way a line lies.
+// order of a row's reduction (row_order.h), whichever way a line lies.
 //
 // The maximum passes over NaN: one makes the sum NaN, and so every element.
 #include "cpu/math/math_exp.h"

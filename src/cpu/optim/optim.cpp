@@ -94,7 +94,7 @@ Joined blocks_of(std::span<const Tensor> inputs) {
   return blocks;
 }
 
-// The order of a row's reduction (levels.h), so that each sum equals that of its tensor alone.
+// The order of a row's reduction (row_order.h), so that each sum equals that of its tensor alone.
 template <class T>
 void sum_squares(std::span<const Tensor> inputs, const Tensor& out) {
   const Joined blocks = blocks_of(inputs);

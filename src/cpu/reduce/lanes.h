@@ -1,4 +1,4 @@
-// The fixed order of a row's reduction (levels.h), shared by the reduction and softmax kernels.
+// The fixed order of a row's reduction (row_order.h), shared by the reduction and softmax kernels.
 #pragma once
 
 #include <utility>
