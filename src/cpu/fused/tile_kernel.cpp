@@ -31,13 +31,13 @@ bool is_readable(std::span<const int64_t> shape, const Dims& strides, size_t ite
 }
 
 // A loop over dimensions of a region's shape, and the step of every operand in it, in elements.
-struct Loop {
+struct TileLoop {
   int64_t size;
   Dims strides;
 };
 
 // Loops over dimensions [from, to), merged where all operands allow.
-void add_loops(std::vector<Loop>& loops, std::span<const int64_t> shape,
+void add_loops(std::vector<TileLoop>& loops, std::span<const int64_t> shape,
                const std::vector<Dims>& strides, size_t from, size_t to) {
   const size_t others = loops.size();
   for (size_t d = from; d < to; ++d) {
@@ -57,8 +57,8 @@ void add_loops(std::vector<Loop>& loops, std::span<const int64_t> shape,
 }
 
 // Dimensions [from, end) as one loop, along which every operand is dense or one element.
-Loop row_loop(std::span<const int64_t> shape, const std::vector<Dims>& strides, size_t from) {
-  Loop row{numel_of(shape.subspan(from)), {}};
+TileLoop row_loop(std::span<const int64_t> shape, const std::vector<Dims>& strides, size_t from) {
+  TileLoop row{numel_of(shape.subspan(from)), {}};
   for (const Dims& s : strides) {
     int64_t step = 0;
     for (size_t d = from; d < shape.size(); ++d)
@@ -91,7 +91,8 @@ class TiledKernel final : public CompiledKernel {
   bool has_front() const { return front_ != OpId::kCount; }
   bool fits_row(const Dims& strides, size_t dims, bool dense) const;
   size_t inner_dims(std::span<const Tensor> operands) const;
-  void set_loops(const std::vector<Loop>& loops, const Loop& last, std::span<const Tensor> in);
+  void set_loops(const std::vector<TileLoop>& loops, const TileLoop& last,
+                 std::span<const Tensor> in);
 
   Dims shape_;
   size_t reduced_ = 0;
@@ -124,10 +125,10 @@ size_t TiledKernel::inner_dims(std::span<const Tensor> operands) const {
 }
 
 // Notes the loops, of which `last` runs along a row, and each operand's byte strides in them.
-void TiledKernel::set_loops(const std::vector<Loop>& loops, const Loop& last,
+void TiledKernel::set_loops(const std::vector<TileLoop>& loops, const TileLoop& last,
                             std::span<const Tensor> in) {
   space_.cols = last.size;
-  for (const Loop& loop : loops) space_.outer.push_back(loop.size);
+  for (const TileLoop& loop : loops) space_.outer.push_back(loop.size);
   for (size_t k = 0; k < in.size(); ++k) {
     TileOperand operand;
     const int64_t step = last.size > 1 ? last.strides[k] : 0;
@@ -138,7 +139,7 @@ void TiledKernel::set_loops(const std::vector<Loop>& loops, const Loop& last,
       ++space_.gathered;
       space_.turned |= !loops.empty() && loops.back().strides[k] == 1;
     }
-    for (const Loop& loop : loops) operand.stride.push_back(loop.strides[k] * item);
+    for (const TileLoop& loop : loops) operand.stride.push_back(loop.strides[k] * item);
     lies_.push_back(std::move(operand));
   }
 }
@@ -162,9 +163,9 @@ void TiledKernel::lay_out(std::span<Tensor> operands,
     t = make_dense(t.view(shape, strides.back(), t.offset()));
     strides.back() = t.strides();
   }
-  std::vector<Loop> loops;
+  std::vector<TileLoop> loops;
   add_loops(loops, shape, strides, 0, split);
-  Loop last{1, {}};
+  TileLoop last{1, {}};
   if (inner > 0) {
     last = row_loop(shape, strides, split);
   } else if (!loops.empty()) {
