@@ -124,6 +124,9 @@ class _Writer:
         inputs = [self._input(i, row) for i, row in enumerate(self.program.arguments())]
         weights = self._weights()
         outputs = self._outputs()
+        self._last_use = {
+            x.place: i for i, s in enumerate(self.facts.steps) for x in (*s.inputs, *s.outputs)
+        }
         for number, place in enumerate(self.facts.places):
             if place.kind in ("arena", "block", "result") and number not in self.bases:
                 self._keep(number)
@@ -203,10 +206,12 @@ class _Writer:
 
     def _keep(self, number: int) -> None:
         place = self.facts.places[number]
-        if place.first < 0 and place.kind != "result":
-            return
-        last = len(self.facts.steps) if place.kind == "result" else place.last
-        self.piece_of[number] = self._piece(place.nbytes, max(place.first, 0), last)
+        last = place.last
+        if place.kind == "result":  # which is there to the end where the function returns it
+            is_returned = any(row[0] == number for _, row in self._copied)
+            last = len(self.facts.steps) if is_returned else self._last_use.get(number, -1)
+        if last >= 0:
+            self.piece_of[number] = self._piece(place.nbytes, max(place.first, 0), last)
 
     def _piece(self, nbytes: int, first: int, last: int) -> int:
         self.pieces.append(Piece(nbytes, first, last))
@@ -224,7 +229,7 @@ class _Writer:
             base, own = self.bases[x.place]
             if type_ == own:
                 step = x.offset // x.dtype.itemsize
-                at = f"{base} + {step}" if step else base
+                at = f"({base} + {step})" if step else base
             else:
                 at = pointer(f"(unsigned char*){base} + {x.offset}", type_)
         return Value(x.shape, x.stride, x.dtype, at)
