@@ -7,6 +7,7 @@ import struct
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING
 
 from tinyt.compiler.export.checks import Check
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from tinyt.compiler.export.program import Exported, Port, Weight
     from tinyt.tensor import Tensor
 
+_COMMENT = {"initial_indent": "// ", "subsequent_indent": "// "}
 _ARRAYS = 2**20  # bytes of weights up to which they are arrays in C by default
 
 
@@ -175,6 +177,7 @@ class _Project:
         name, parts = self.name, self.parts
         lines = [
             f"// {self.title}",
+            *self._forms(),
             f'#include "{name}.h"',
             "",
             *(["#include <stdio.h>"] if self.has_file else []),
@@ -191,6 +194,15 @@ class _Project:
             "}",
         ]
         return "\n".join(lines) + "\n"
+
+    def _forms(self) -> list[str]:
+        """Names the functions that steps are, but for fused kernels."""
+        text = "\n".join(self.parts.statements)
+        names = dict.fromkeys(re.findall(r"\b(tt_\w+)\(", text))
+        forms = [name for name in names if not name.startswith("tt_kernel_")]
+        if not forms:
+            return []
+        return fill(f"Forms of steps: {', '.join(forms)}.", 96, **_COMMENT).splitlines()
 
     def _unused(self) -> Iterator[str]:
         """Says so of arguments that nothing reads, as those of no elements."""
