@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 import tinyt
-from tinyt.cli import bench, export, run, train
+from tinyt.cli import bench, compile, export, run, train
 from tinyt.cli.chars import generate
 from tinyt.cli.errors import CommandError, one_line
 from tinyt.cli.evaluate import evaluate
@@ -24,6 +24,8 @@ examples:
   tinyt eval RUN                          result of what was trained
   tinyt export model.py:model --input "float32[1, 784]"
                                           a model as a project in C
+  tinyt compile graph.txt --target opencl
+                                          the fused kernels of a graph in a language
   tinyt bench                             some operations beside NumPy and PyTorch
   tinyt info                              version, instruction set, threads, memory
 
@@ -70,6 +72,14 @@ def build_parser() -> argparse.ArgumentParser:
             "generate",
             help="continue a prompt",
             description="Continue a prompt with what `tinyt train chars` learned.",
+        )
+    )
+    compile.add_arguments(
+        commands.add_parser(
+            "compile",
+            help="plan a graph that is a text",
+            description="Plan a graph that is a text (docs/graph-text.md): as C, as the fused "
+            "kernels of a GPU's language, or as a report.",
         )
     )
     export.add_arguments(

@@ -49,10 +49,15 @@ def export_entry(
     parts = export_program(program, wanted, graph, [count for _, count in capture.draws])
     given = [_argument(x, i, capture, leaves) for i, x in enumerate(parts.inputs)]
     numbers = entry.given([] if leaves is None else leaves)
-    expected, after = _run(program, graph, parts, given, numbers, wanted)
-    level = _core.build_info()["isa"]
-    title = f"{function} by tinyt {tinyt.__version__}, planned at level {level}."
+    expected, after = run_once(program, graph, parts, given, numbers, wanted)
+    title = title_of(function)
     return write_project(Path(directory), name, parts, title, weights, given, expected, after)
+
+
+def title_of(what: str) -> str:
+    """The first line of a project's files."""
+    level = _core.build_info()["isa"]
+    return f"{what} by tinyt {tinyt.__version__}, planned at level {level}."
 
 
 def _graph_of(capture: Any) -> tuple[_core.Graph, list[int]]:
@@ -83,11 +88,15 @@ def _argument(port: Port, number: int, capture: Any, leaves: Sequence[Any] | Non
         )
     if leaves is not None:
         return _copy(leaves[source].detach())
+    return drawn(port, number)
+
+
+def drawn(port: Port, number: int) -> Tensor:
+    """Drawn floats, or zeros, that lie as a port does."""
     made = tinyt.empty_strided(port.shape, port.stride, dtype=port.dtype)
     if not port.dtype.is_floating_point:
         return made.zero_()
-    drawn = tinyt.randn(port.shape, generator=tinyt.Generator().manual_seed(number))
-    return made.copy_(drawn)
+    return made.copy_(tinyt.randn(port.shape, generator=tinyt.Generator().manual_seed(number)))
 
 
 _COUNTS = (
@@ -106,7 +115,7 @@ def _copy(x: Tensor) -> Tensor:
     return whole(x).clone().as_strided(x.shape, x.stride()) if x.numel() else x.clone()
 
 
-def _run(
+def run_once(
     program: _core.Program,
     graph: _core.Graph,
     parts: Exported,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tinyt import _core
 from tinyt.compiler.export.source import sizes
@@ -22,6 +22,32 @@ def copy_kernel(shape: Sequence[int], x: dtype, y: dtype) -> _core.FusedKernel:
     return _core.FusedKernel(list(shape), 0, [x], [(op, x, y, False, [(0, False)])], [1])
 
 
+class Layout(NamedTuple):
+    """A kernel over as few dimensions as its loads allow: its sizes, the strides of each load, and
+    how each lies along the last dimension."""
+
+    kernel: _core.FusedKernel
+    sizes: list[int]
+    steps: list[list[int]]
+    inner: list[int]
+
+
+def laid_out(kernel: _core.FusedKernel, loads: Sequence[Value]) -> Layout:
+    """The kernel with neighbouring dimensions as one."""
+    shape = kernel.shape
+    rows = len(shape) - kernel.reduced
+    strides = [broadcast(x, shape) for x in loads]
+    sizes, steps = merged(shape[:rows], [s[:rows] for s in strides])
+    if sizes == [1]:
+        sizes, steps = [], [[] for _ in loads]
+    reduced = 0
+    if kernel.reduced:
+        columns, more = merged(shape[rows:], [s[rows:] for s in strides])
+        sizes, reduced = [*sizes, *columns], len(columns)
+        steps = [[*a, *b] for a, b in zip(steps, more, strict=True)]
+    return Layout(kernel.over(sizes, reduced), sizes, steps, [_inner(s) for s in steps])
+
+
 def run_kernel(
     out: Source,
     kernel: _core.FusedKernel,
@@ -31,31 +57,22 @@ def run_kernel(
 ) -> None:
     """Calls a kernel on values that broadcast to its space; its stores are dense. ``dense`` makes a
     dense copy of a load whose reduced dimensions are no single one."""
-    shape, reduced = kernel.shape, kernel.reduced
-    rows = len(shape) - reduced
-    if 0 in shape[:rows] or (0 in shape and not reduced):
+    shape = kernel.shape
+    rows = len(shape) - kernel.reduced
+    if 0 in shape[:rows] or (0 in shape and not kernel.reduced):
         return
-    strides = [broadcast(x, shape) for x in loads]
-    row_shape, row_steps = merged(shape[:rows], [s[:rows] for s in strides])
-    if row_shape == [1]:
-        row_shape, row_steps = [], [[] for _ in loads]
-    columns: list[int] = []
-    column_steps: list[list[int]] = [[] for _ in loads]
-    if reduced:
-        columns, column_steps = merged(shape[rows:], [s[rows:] for s in strides])
-        if len(columns) > 1 and dense is not None:
-            copies = [
-                x if len(merged(shape[rows:], [s[rows:]])[0]) == 1 else dense(_expanded(x, shape))
-                for x, s in zip(loads, strides, strict=True)
-            ]
-            return run_kernel(out, kernel, copies, stores)
-    steps = [[*a, *b] for a, b in zip(row_steps, column_steps, strict=True)]
-    inner = [_inner(s) for s in steps]
-    name = out.kernel(kernel.over([*row_shape, *columns], len(columns)), inner)
-    arguments: list[object] = [sizes([*row_shape, *columns])]
-    for x, s in zip(loads, steps, strict=True):
+    found = laid_out(kernel, loads)
+    if found.kernel.reduced > 1 and dense is not None:
+        strides = [broadcast(x, shape)[rows:] for x in loads]
+        copies = [
+            x if len(merged(shape[rows:], [s])[0]) == 1 else dense(_expanded(x, shape))
+            for x, s in zip(loads, strides, strict=True)
+        ]
+        return run_kernel(out, kernel, copies, stores)
+    arguments: list[object] = [sizes(found.sizes)]
+    for x, s in zip(loads, found.steps, strict=True):
         arguments += [x, sizes(s)]
-    out.call(name, *arguments, *stores)
+    out.call(out.kernel(found.kernel, found.inner), *arguments, *stores)
 
 
 def _expanded(x: Value, shape: Sequence[int]) -> Value:
