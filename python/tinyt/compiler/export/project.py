@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from tinyt.compiler.export.program import Exported, Port, Weight
     from tinyt.tensor import Tensor
 
-_COMMENT = {"initial_indent": "// ", "subsequent_indent": "// "}
 _ARRAYS = 2**20  # bytes of weights up to which they are arrays in C by default
 
 
@@ -202,7 +201,8 @@ class _Project:
         forms = [name for name in names if not name.startswith("tt_kernel_")]
         if not forms:
             return []
-        return fill(f"Forms of steps: {', '.join(forms)}.", 96, **_COMMENT).splitlines()
+        text = f"Forms of steps: {', '.join(forms)}."
+        return fill(text, 96, initial_indent="// ", subsequent_indent="// ").splitlines()
 
     def _unused(self) -> Iterator[str]:
         """Says so of arguments that nothing reads, as those of no elements."""
