@@ -74,21 +74,7 @@ def build_parser() -> argparse.ArgumentParser:
             description="Continue a prompt with what `tinyt train chars` learned.",
         )
     )
-    compile.add_arguments(
-        commands.add_parser(
-            "compile",
-            help="plan a graph that is a text",
-            description="Plan a graph that is a text (docs/graph-text.md): as C, as the fused "
-            "kernels of a GPU's language, or as a report.",
-        )
-    )
-    export.add_arguments(
-        commands.add_parser(
-            "export",
-            help="write a function as C",
-            description="Write the program of a function or module as C99 (docs/export.md).",
-        )
-    )
+    _add_writers(commands)
     bench.add_arguments(
         commands.add_parser(
             "bench",
@@ -104,6 +90,25 @@ def build_parser() -> argparse.ArgumentParser:
     )
     info_.set_defaults(command=info)
     return parser
+
+
+def _add_writers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Those that write programs in other languages."""
+    compile.add_arguments(
+        commands.add_parser(
+            "compile",
+            help="plan a graph that is a text",
+            description="Plan a graph that is a text (docs/graph-text.md): as C, as the fused "
+            "kernels of a GPU's language, or as a report.",
+        )
+    )
+    export.add_arguments(
+        commands.add_parser(
+            "export",
+            help="write a function as C",
+            description="Write the program of a function or module as C99 (docs/export.md).",
+        )
+    )
 
 
 def _with_command(argv: Sequence[str]) -> Sequence[str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import tinyt
 from tinyt.cli.errors import CommandError
+from tinyt.compiler import export
 
 # Names of targets, and of the languages that the core prints.
 _LANGUAGES = {"opencl": "opencl", "cuda": "cuda", "hip": "hip", "msl": "metal", "wgsl": "wgsl"}
@@ -35,9 +36,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def compile_graph(args: argparse.Namespace) -> int:
     """Writes or prints what the target says."""
-    from tinyt.compiler import parse
-    from tinyt.compiler.export import graphs
-
     path = Path(args.graph)
     try:
         text = path.read_text(encoding="utf-8")
@@ -45,14 +43,18 @@ def compile_graph(args: argparse.Namespace) -> int:
         raise CommandError(f"{path} is no text in UTF-8") from None
     tensors = tinyt.load(args.tensors) if args.tensors else None
     try:
-        graph = parse(text, tensors)
+        graph = tinyt.compiler.parse(text, tensors)
         if args.target == "c":
             name = args.name or path.stem
-            for file in graphs.export_graph(graph, args.out or name, name):
+            for file in export.graphs.export_graph(graph, args.out or name, name):
                 print(file)
             return 0
         language = _LANGUAGES.get(args.target)
-        made = graphs.report_of(graph) if language is None else graphs.kernels_of(graph, language)
+        made = (
+            export.graphs.report_of(graph)
+            if language is None
+            else export.graphs.kernels_of(graph, language)
+        )
     except (NotImplementedError, ValueError, RuntimeError, TypeError, SyntaxError) as error:
         raise CommandError(f"{path}: {error}") from None
     if args.out:

@@ -9,7 +9,6 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import tinyt
 from tinyt import _core
 from tinyt.compiler.capture.capture import OUTPUT
 from tinyt.compiler.export.calls import EMITTERS
@@ -17,6 +16,9 @@ from tinyt.compiler.export.literals import whole
 from tinyt.compiler.export.program import Exported, export_program
 from tinyt.compiler.export.project import write_project
 from tinyt.compiler.passes import decompose, simplify
+from tinyt.ops.creation.filled import empty_strided
+from tinyt.ops.random.draws import randn
+from tinyt.random import Generator
 
 if TYPE_CHECKING:
     from tinyt._capture import CompiledGraph
@@ -57,7 +59,7 @@ def export_entry(
 def title_of(what: str) -> str:
     """The first line of a project's files."""
     level = _core.build_info()["isa"]
-    return f"{what} by tinyt {tinyt.__version__}, planned at level {level}."
+    return f"{what}, by tinyt, planned at level {level}."
 
 
 def _graph_of(capture: Any) -> tuple[_core.Graph, list[int]]:
@@ -93,10 +95,10 @@ def _argument(port: Port, number: int, capture: Any, leaves: Sequence[Any] | Non
 
 def drawn(port: Port, number: int) -> Tensor:
     """Drawn floats, or zeros, that lie as a port does."""
-    made = tinyt.empty_strided(port.shape, port.stride, dtype=port.dtype)
+    made = empty_strided(port.shape, port.stride, dtype=port.dtype)
     if not port.dtype.is_floating_point:
         return made.zero_()
-    return made.copy_(tinyt.randn(port.shape, generator=tinyt.Generator().manual_seed(number)))
+    return made.copy_(randn(port.shape, generator=Generator().manual_seed(number)))
 
 
 _COUNTS = (

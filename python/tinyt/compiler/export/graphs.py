@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from math import prod
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import tinyt
-from tinyt import _core
+from tinyt import _core, dtypes
 from tinyt.compiler.export.api import drawn, run_once, title_of
 from tinyt.compiler.export.calls import EMITTERS
 from tinyt.compiler.export.kernels import laid_out
@@ -43,7 +43,7 @@ def export_graph(
     counters: dict[int, int] = {}
     steps = program.describe()
     for step, which, first in program.draws():
-        numel = tinyt.Size(steps[step][6][0][2]).numel()
+        numel = prod(steps[step][6][0][2])
         counters[which] = max(counters.get(which, 0), first + -(-numel // 4))
     taken = [counters.get(i, 0) for i in range(1 + max(counters, default=-1))]
     parts = export_program(program, range(len(program.results())), core, taken)
@@ -82,7 +82,7 @@ def _kernel(
         _, _, count, operand, (_, _, shape, stride, t) = product
         loads = loads[count:]
         if operand >= 0:
-            loads.insert(operand, Value(shape, stride, tinyt.dtypes.ALL[t], ""))
+            loads.insert(operand, Value(shape, stride, dtypes.ALL[t], ""))
     found = laid_out(kernel, loads)
     return found.kernel.source_parts(found.inner, f"kernel_{number}", dialect)
 

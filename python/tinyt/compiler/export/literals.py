@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-import tinyt
+from tinyt import dtypes
 
 if TYPE_CHECKING:
     from tinyt.tensor import Tensor
@@ -22,7 +22,7 @@ def whole(x: Tensor) -> Tensor:
 def bytes_of(x: Tensor) -> bytes:
     """The elements as they lie in memory, row-major."""
     flat = x.detach().contiguous().view(-1)
-    return flat.view(tinyt.uint8).numpy().tobytes() if x.numel() else b""
+    return flat.view(dtypes.uint8).numpy().tobytes() if x.numel() else b""
 
 
 def rows_of(x: Tensor) -> Iterator[str]:
@@ -31,12 +31,12 @@ def rows_of(x: Tensor) -> Iterator[str]:
         yield "  0,"
         return
     flat = x.detach().contiguous().view(-1)
-    if x.dtype in (tinyt.bool, tinyt.float16, tinyt.bfloat16):
-        flat = flat.view({1: tinyt.uint8, 2: tinyt.int16}[x.dtype.itemsize])
+    if x.dtype in (dtypes.bool, dtypes.float16, dtypes.bfloat16):
+        flat = flat.view({1: dtypes.uint8, 2: dtypes.int16}[x.dtype.itemsize])
     values: list[Any] = flat.tolist()
     per_line = 8
-    suffix = "f" if x.dtype is tinyt.float32 else ""
-    mask = 0xFFFF if x.dtype in (tinyt.float16, tinyt.bfloat16) else None
+    suffix = "f" if x.dtype is dtypes.float32 else ""
+    mask = 0xFFFF if x.dtype in (dtypes.float16, dtypes.bfloat16) else None
     for i in range(0, len(values), per_line):
         yield "  " + " ".join(f"{_literal(v, suffix, mask)}," for v in values[i : i + per_line])
 

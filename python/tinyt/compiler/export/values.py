@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING
 
-import tinyt
+from tinyt import dtypes
 from tinyt.compiler.export.source import Memory, bits_type
 from tinyt.compiler.passes.views import contiguous
 
@@ -54,7 +54,7 @@ class Value:
 
 def wide(t: dtype) -> dtype:
     """The dtype that values are computed in: float32 for halves, else their own."""
-    return tinyt.float32 if t in (tinyt.float16, tinyt.bfloat16) else t
+    return dtypes.float32 if t in (dtypes.float16, dtypes.bfloat16) else t
 
 
 def pointer(at: Memory | str, type_: str) -> str:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from tinyt import _core
 from tinyt._autograd import GradMode
 from tinyt._capture import CompiledBase, describe
-from tinyt.compiler import inspect
+from tinyt.compiler import export, inspect
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -116,10 +115,7 @@ class Views(CompiledBase):
                     entry, leaves = self._entry_for(args, kwargs)
         else:
             entry, leaves = self._last("export_c"), None
-        files: list[Path] = import_module("tinyt.compiler.export.api").export_entry(
-            entry, directory, self._name(), name, weights, leaves
-        )
-        return files
+        return export.api.export_entry(entry, directory, self._name(), name, weights, leaves)
 
     @property
     def peak_bytes(self) -> int:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-import tinyt
+from typing import TYPE_CHECKING
+
+from tinyt import dtypes
 from tinyt.compiler.export.calls import Call, emits
 from tinyt.compiler.export.source import c_type, sizes
 from tinyt.compiler.export.values import Value, broadcast
+
+if TYPE_CHECKING:
+    from tinyt._tensor import dtype
 
 _ROWS, _KEYS = 192, 128  # of a block, at most
 _PANEL_BYTES = 128  # of a row of what products pack, at most
@@ -72,14 +77,14 @@ def _attention_backward(call: Call) -> None:
             call.cast(made, wanted)
 
 
-def _prepare(call: Call, t: tinyt.dtype) -> None:
+def _prepare(call: Call, t: dtype) -> None:
     """Brings what the templates call of others."""
     call.out.scalar("log", t)
-    if t is tinyt.float64:
+    if t is dtypes.float64:
         call.out.scalar("exp", t)
 
 
-def _in(call: Call, x: Value, t: tinyt.dtype) -> Value:
+def _in(call: Call, x: Value, t: dtype) -> Value:
     """The operand itself, or dense in another dtype."""
     return x if x.dtype is t else call.dense(x, t)
 
@@ -97,7 +102,7 @@ def _sizes(query: Value, key: Value, value: Value) -> list[int]:
     return [batch, heads, groups, queries, keys, width, value.shape[3], *blocks]
 
 
-def _scratch(call: Call, n: list[int], t: tinyt.dtype) -> list[Value]:
+def _scratch(call: Call, n: list[int], t: dtype) -> list[Value]:
     """A block of queries, one of scores, a panel of products, and a number for each query."""
     *_, width, out_width, rows, keys = n
     lanes = (_PANEL_BYTES + 8) // t.itemsize
@@ -109,13 +114,11 @@ def _settings(call: Call) -> tuple[str, int]:
     return float(call.attrs["scale"]).hex(), int(call.attrs["causal"])
 
 
-def _mask(
-    call: Call, mask: Value, t: tinyt.dtype, shape: tuple[int, ...]
-) -> tuple[object, object, str]:
+def _mask(call: Call, mask: Value, t: dtype, shape: tuple[int, ...]) -> tuple[object, object, str]:
     """What is added, what is kept (one of them, or none), and the strides."""
     if not mask.shape:
         return "NULL", "NULL", sizes([0, 0, 0, 0])
-    if mask.dtype is not tinyt.bool:
+    if mask.dtype is not dtypes.bool:
         mask = _in(call, mask, t)
     steps = sizes(broadcast(mask, shape))
-    return ("NULL", mask, steps) if mask.dtype is tinyt.bool else (mask, "NULL", steps)
+    return ("NULL", mask, steps) if mask.dtype is dtypes.bool else (mask, "NULL", steps)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-import tinyt
+from tinyt import dtypes
 from tinyt.compiler.export.calls import Call, emits
 from tinyt.compiler.export.source import Memory, c_type, sizes
 from tinyt.compiler.export.values import Value
 
-_FLOATS = {tinyt.float32, tinyt.float64}
+_FLOATS = {dtypes.float32, dtypes.float64}
 _ROW = 128  # bytes: the most that a row of a panel has
 _BLOCK = 64  # positions that the gradient of a source takes at once
 
@@ -20,8 +20,8 @@ def _convolution(call: Call) -> None:
     y = call.y[0]
     if y.dtype in _FLOATS:
         return _write(call, call.dense(call.x[0], y.dtype), call.dense(call.x[1], y.dtype), y)
-    wide = call.scratch(y.shape, tinyt.float32)
-    first, second = (call.dense(x, tinyt.float32) for x in call.x)
+    wide = call.scratch(y.shape, dtypes.float32)
+    first, second = (call.dense(x, dtypes.float32) for x in call.x)
     _write(call, first, second, wide)
     return call.cast(wide, y)
 

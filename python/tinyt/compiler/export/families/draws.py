@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import tinyt
+from tinyt import dtypes
 from tinyt.compiler.export.calls import Call, emits
 from tinyt.compiler.export.source import c_type
 
-_STEPS = {tinyt.float16: "0x1p11f", tinyt.bfloat16: "0x1p8f"}  # of numbers in [0, 1)
+_STEPS = {dtypes.float16: "0x1p11f", dtypes.bfloat16: "0x1p8f"}  # of numbers in [0, 1)
 
 
 @emits("random_bits")
@@ -17,10 +17,10 @@ def _random_bits(call: Call) -> None:
 @emits("uniform", "normal")
 def _draw(call: Call) -> None:
     y, name = call.y[0], f"tt_{call.op}_T"
-    made = call.scratch(y.shape, tinyt.float32) if y.dtype in _STEPS else y
+    made = call.scratch(y.shape, dtypes.float32) if y.dtype in _STEPS else y
     if call.op == "normal":
         call.out.scalar("log", made.dtype)
-        if made.dtype is tinyt.float64:
+        if made.dtype is dtypes.float64:
             call.out.scalar("cos", made.dtype)
             call.out.scalar("sin", made.dtype)
     call.run("draws", name, *_begin(call), made, y.numel, T=c_type(made.dtype))

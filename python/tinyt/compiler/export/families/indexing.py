@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import tinyt
+from tinyt import dtypes
 from tinyt.compiler.export.calls import Call, emits
 from tinyt.compiler.export.source import bits_type, c_type, sizes
 from tinyt.compiler.export.values import Value, broadcast, merged, pointer, wide
@@ -42,7 +42,7 @@ def _linear_index(call: Call) -> None:
         if y.numel == 0:
             return
         spread = x.view(shape, broadcast(x, shape))
-        index = call.dense(spread, tinyt.int64)
+        index = call.dense(spread, dtypes.int64)
         numbers = index, size, int(k == 0), y, y.numel
         call.check("gather", "tt_linear_index", _RANGE, *numbers)
 
@@ -81,7 +81,7 @@ def _combine(call: Call, source: Value, index: Value, y: Value, how: int) -> Non
         _along(y, index.shape, dim),
     ]
     shape, (a, b, c) = merged(index.shape, strides)
-    if t is tinyt.bool and how in (1, 2):
+    if t is dtypes.bool and how in (1, 2):
         how += 2  # a sum of bools is the larger one, a product the smaller one
     kind, held = c_type(t), c_type(t) if t.is_floating_point else "uint64_t"
     if how == 0 or (how < 3 and not t.is_floating_point):  # unsigned integers wrap

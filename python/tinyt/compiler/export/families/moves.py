@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import tinyt
+from tinyt import dtypes
 from tinyt.compiler.export.calls import Call, emits
 from tinyt.compiler.export.source import bits_type
 from tinyt.compiler.export.values import Value
 from tinyt.compiler.passes.views import contiguous
+from tinyt.ops.creation.filled import full
 
 if TYPE_CHECKING:
     from tinyt._tensor import dtype
@@ -65,7 +66,7 @@ def _update(call: Call) -> None:
 def _bits(value: float, t: dtype) -> str:
     """A number in a dtype, as the bits that are stored."""
     size = t.itemsize
-    stored = tinyt.full((1,), value, dtype=t).view(tinyt.uint8).tolist()
+    stored = full((1,), value, dtype=t).view(dtypes.uint8).tolist()
     return f"0x{int.from_bytes(bytes(stored), 'little'):0{2 * size}x}u"
 
 
@@ -87,7 +88,7 @@ def _fill(call: Call) -> None:
 def _iota(call: Call) -> None:
     y = call.y[0]
     floating = y.dtype.is_floating_point
-    computed = tinyt.float64 if floating else tinyt.int64
+    computed = dtypes.float64 if floating else dtypes.int64
     made = y if y.dtype is computed else call.scratch(y.shape, computed)
     if y.numel == 0:
         return
@@ -125,7 +126,7 @@ def _pad(call: Call) -> None:
 
 def _number(value: float, t: dtype) -> float:
     """A constant as casts from float64 make it of the dtype."""
-    return value if t.is_floating_point else int(tinyt.full((), value, dtype=tinyt.float64).to(t))
+    return value if t.is_floating_point else int(full((), value, dtype=dtypes.float64).to(t))
 
 
 _REFLECT, _REPLICATE = 0, 1

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from math import prod
+from typing import TYPE_CHECKING
 
-import tinyt
+from tinyt import dtypes
 from tinyt.compiler.export.calls import Call, emits
 from tinyt.compiler.export.families.reductions import permuted, reduce_columns
 from tinyt.compiler.export.source import Memory, c_type
 from tinyt.compiler.export.values import Value
 from tinyt.compiler.passes.views import contiguous
+
+if TYPE_CHECKING:
+    from tinyt._tensor import dtype
 
 _STRIP = 64  # columns that are worked on side by side
 _SHORTEST = 16  # elements of a channel that is worked on as one row
@@ -23,7 +27,7 @@ class Results:
         self.call = call
         self._found: list[tuple[Value, Value]] = []
 
-    def add(self, y: Value, t: tinyt.dtype) -> Value:
+    def add(self, y: Value, t: dtype) -> Value:
         """Where to write a result, which is dense."""
         made = y if y.is_dense and y.dtype is t else self.call.scratch(y.shape, t)
         self._found.append((made, y))
@@ -36,16 +40,16 @@ class Results:
                 self.call.copy(made, y)
 
 
-def compute_of(x: Value) -> tinyt.dtype:
+def compute_of(x: Value) -> dtype:
     """The dtype of floats that functions compute in."""
-    return tinyt.float64 if x.dtype is tinyt.float64 else tinyt.float32
+    return dtypes.float64 if x.dtype is dtypes.float64 else dtypes.float32
 
 
-def functions_of(call: Call, t: tinyt.dtype, *names: str) -> dict[str, str]:
+def functions_of(call: Call, t: dtype, *names: str) -> dict[str, str]:
     """The words of templates: the type; and exponential below 0 (E), logarithm (L), where named."""
     words = {"T": c_type(t)}
     if "E" in names:
-        words["E"] = "tt_exp_below_f32" if t is tinyt.float32 else call.out.scalar("exp", t)
+        words["E"] = "tt_exp_below_f32" if t is dtypes.float32 else call.out.scalar("exp", t)
     if "L" in names:
         words["L"] = call.out.scalar("log", t)
     return words
@@ -81,7 +85,7 @@ def _softmax(call: Call) -> None:
     results.finish()
 
 
-def given(call: Call, x: Value, t: tinyt.dtype) -> Value | str:
+def given(call: Call, x: Value, t: dtype) -> Value | str:
     """A weight or bias, dense; one of no dimensions is none."""
     return call.dense(x, t) if x.shape else "NULL"
 

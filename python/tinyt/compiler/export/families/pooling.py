@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING
 
-import tinyt
+from tinyt import dtypes
 from tinyt.compiler.export.calls import Call, emits
 from tinyt.compiler.export.source import bits_type, c_type, sizes
 from tinyt.compiler.export.values import Value, pointer, wide
@@ -49,7 +49,7 @@ def _runs(begin: Sequence[int], taps: Sequence[int]) -> list[int]:
 def _lowest(t: dtype) -> str:
     if t.is_floating_point:
         return "-INFINITY"
-    if t in (tinyt.bool, tinyt.uint8):
+    if t in (dtypes.bool, dtypes.uint8):
         return "0"
     return f"INT{8 * t.itemsize}_MIN"
 
@@ -135,7 +135,7 @@ def _resample(call: Call) -> None:
     if y.numel == 0:
         return
     floating = call.compute.is_floating_point
-    t = wide(call.compute) if floating else tinyt.int64
+    t = wide(call.compute) if floating else dtypes.int64
     type_ = c_type(t) if floating else bits_type(t)
     x, weight = (call.dense(v, t) for v in call.x)
     made = y if y.dtype is t else call.scratch(y.shape, t)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import tinyt
+from tinyt import dtypes
 from tinyt.compiler.export.calls import Call, emits
 from tinyt.compiler.export.source import bits_type, c_type
 from tinyt.compiler.export.values import Value, broadcast, merged
 from tinyt.compiler.passes.views import contiguous
 
-_FLOATS = {tinyt.float32, tinyt.float64}
+_FLOATS = {dtypes.float32, dtypes.float64}
 _FEW = 4  # rows that are multiplied one by one
 _COLUMNS = 2 * 64  # bytes: the most that a row of a panel has
 
@@ -39,9 +39,9 @@ def product(call: Call, a: Value, b: Value, d: Value | None, y: Value) -> None:
     if len(a.shape) == 1 or len(b.shape) == 1:
         return _vector(call, a, b, d, y)
     if y.dtype.is_floating_point and y.dtype not in _FLOATS:
-        wide = call.scratch(y.shape, tinyt.float32)
-        a, b = call.dense(a, tinyt.float32), call.dense(b, tinyt.float32)
-        product(call, a, b, None if d is None else call.dense(d, tinyt.float32), wide)
+        wide = call.scratch(y.shape, dtypes.float32)
+        a, b = call.dense(a, dtypes.float32), call.dense(b, dtypes.float32)
+        product(call, a, b, None if d is None else call.dense(d, dtypes.float32), wide)
         return call.cast(wide, y)
     t = y.dtype
     a, b = (x if x.dtype is t else call.dense(x, t) for x in (a, b))

@@ -5,8 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING
 
-import tinyt
-from tinyt import _core
+from tinyt import _core, dtypes
 from tinyt.compiler.export.calls import Call, emits
 from tinyt.compiler.export.source import c_type
 from tinyt.compiler.export.values import Value, merged, pointer
@@ -44,7 +43,7 @@ def _reduce_runs(call: Call, x: Value, y: Value, reduced: int) -> bool:
     shape, (stride,) = merged(x.shape[lead:], [x.stride[lead:]])
     if len(kept[0]) != 1 or len(shape) != 2 or stride[1] != 1 or shape[1] < _LONG_RUN:
         return False
-    if x.dtype is not y.dtype or y.dtype not in (tinyt.float32, tinyt.float64):
+    if x.dtype is not y.dtype or y.dtype not in (dtypes.float32, dtypes.float64):
         return False
     call.run(
         "columns", "tt_runs_K_T", x, rows, row_step, shape[0], stride[0], shape[1], y, K=call.op,
@@ -70,7 +69,7 @@ def reduce_columns(
     call: Call, op: str, x: Value, y: Value, groups: tuple[list[int], list[int], list[int]]
 ) -> None:
     """Reduces the second one of three groups of dimensions, with several results side by side."""
-    t = tinyt.float32 if y.dtype.itemsize == 2 and y.dtype.is_floating_point else y.dtype
+    t = dtypes.float32 if y.dtype.itemsize == 2 and y.dtype.is_floating_point else y.dtype
     x, outer, outer_step, rows, step, columns = _columns(call, x, t, groups)
     found = y if y.dtype is t else call.scratch(y.shape, t)
     block = _ROWS.get(op, 128)
@@ -118,7 +117,7 @@ def _steps(x: Value, shape: list[list[int]]) -> list[int] | None:
 
 def _value_type(op: str, t: dtype) -> str:
     """The type of C in which elements join: sums and products of integers wrap."""
-    return "uint64_t" if op in ("sum", "prod") and t is tinyt.int64 else c_type(t)
+    return "uint64_t" if op in ("sum", "prod") and t is dtypes.int64 else c_type(t)
 
 
 def _start(op: str, t: dtype) -> str:
@@ -127,7 +126,7 @@ def _start(op: str, t: dtype) -> str:
         return "0" if op == "sum" else "1"
     if t.is_floating_point:
         return "-INFINITY" if op == "amax" else "INFINITY"
-    if t is tinyt.bool:
+    if t is dtypes.bool:
         return "0" if op == "amax" else "1"
     name = t.name.upper()
     if op == "amin":
@@ -141,14 +140,14 @@ def _moments(call: Call) -> None:
     if y.numel == 0:
         return
     kind = "spread" if call.op == "var" else "exps"
-    t = tinyt.float64 if x.dtype is tinyt.float64 else tinyt.float32
+    t = dtypes.float64 if x.dtype is dtypes.float64 else dtypes.float32
     words = {"T": c_type(t), "K": kind}
     if kind == "exps":
         words["E"] = call.out.scalar("exp", t)
-        call.out.scalar("exp", tinyt.float64)
-        call.out.scalar("log", tinyt.float64)
-    first = call.scratch(y.shape, tinyt.float64)
-    second = y if y.dtype is tinyt.float64 else call.scratch(y.shape, tinyt.float64)
+        call.out.scalar("exp", dtypes.float64)
+        call.out.scalar("log", dtypes.float64)
+    first = call.scratch(y.shape, dtypes.float64)
+    second = y if y.dtype is dtypes.float64 else call.scratch(y.shape, dtypes.float64)
     groups = outer, reduced, inner = _groups(x.shape, call.attrs["dims"])
     n = prod(x.shape[d] for d in reduced)
     if n == 0:
@@ -156,14 +155,14 @@ def _moments(call: Call) -> None:
         call.run("moments", "tt_no_parts", first, second, y.numel, start, **words)
     elif prod(x.shape[d] for d in inner) > 1:
         x, *sizes = _columns(call, x, t, groups)
-        work = call.scratch((128 * (-(-n // 128)).bit_length(),), tinyt.float64)
+        work = call.scratch((128 * (-(-n // 128)).bit_length(),), dtypes.float64)
         call.run("moments", "tt_columns_K_T", x, first, second, *sizes, work, **words)
     else:
         x = call.dense(permuted(x, [*outer, *inner, *reduced]), t)
         call.run("moments", "tt_rows_K_T", x, first, second, y.numel, n, **words)
     if kind == "spread":
         divisor = float(max(n - call.attrs["correction"], 0.0)).hex()
-        flags = int(call.attrs["root"]), int(y.dtype is tinyt.float32)
+        flags = int(call.attrs["root"]), int(y.dtype is dtypes.float32)
         call.run("moments", "tt_variances", second, y.numel, divisor, *flags, **words)
     else:
         call.run("moments", "tt_log_sums", first, second, y.numel, **words)

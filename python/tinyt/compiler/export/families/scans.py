@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING
 
-import tinyt
+from tinyt import dtypes
 from tinyt.compiler.export.calls import Call, emits
 from tinyt.compiler.export.source import c_type
 from tinyt.compiler.export.values import Value, pointer, wide
@@ -31,7 +31,7 @@ def _running(call: Call) -> None:
     if x.numel == 0:
         return
     floating = x.dtype.is_floating_point
-    t = wide(x.dtype) if floating else tinyt.int64
+    t = wide(x.dtype) if floating else dtypes.int64
     x, made = call.dense(x, t), _target(call, y, t)
     type_, held = (c_type(t), "double") if floating else ("uint64_t", "uint64_t")
     places = pointer(x.at, type_), pointer(made.at, type_)
@@ -40,7 +40,7 @@ def _running(call: Call) -> None:
         call.run("scan", "tt_cumsum_T_U", *places, *lines, T=type_, U=held)
     else:
         # Four float32 have a product that float64 mostly holds; those of float64 go one by one.
-        together = 1 if t is tinyt.float64 else 4
+        together = 1 if t is dtypes.float64 else 4
         call.run("scan", "tt_cumprod_T_U", *places, *lines, together, T=type_, U=held)
     if made is not y:
         call.cast(made, y)
@@ -66,7 +66,7 @@ def _running_logsumexp(call: Call) -> None:
     y = call.y[0]
     if y.numel == 0:
         return
-    t = tinyt.float64 if y.dtype is tinyt.float32 else wide(y.dtype)
+    t = dtypes.float64 if y.dtype is dtypes.float32 else wide(y.dtype)
     x, made = call.dense(call.x[0], t), _target(call, y, t)
     functions = call.out.scalar("exp", t), call.out.scalar("log", t)
     lines = _lines(x, call.attrs["dim"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING
 
-import tinyt
+from tinyt import dtypes
 from tinyt.compiler.export.calls import Call, emits
 from tinyt.compiler.export.families.indexing import at_least_1d
 from tinyt.compiler.export.source import bits_type, c_type
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 _FEW = 16  # elements that are kept in order while a line is looked through
 _INFINITY = {
-    tinyt.float16: "0x7c00u",
-    tinyt.bfloat16: "0x7f80u",
-    tinyt.float32: "0x7f800000u",
-    tinyt.float64: "0x7ff0000000000000u",
+    dtypes.float16: "0x7c00u",
+    dtypes.bfloat16: "0x7f80u",
+    dtypes.float32: "0x7f800000u",
+    dtypes.float64: "0x7ff0000000000000u",
 }
 
 
@@ -31,7 +31,7 @@ def _with_last(x: Value, dim: int) -> Value:
 
 def _key(t: dtype) -> tuple[str, str]:
     """What keys are made with: the bit of the sign, and infinity."""
-    unsigned = t in (tinyt.bool, tinyt.uint8)
+    unsigned = t in (dtypes.bool, dtypes.uint8)
     return "0" if unsigned else f"0x{1 << (8 * t.itemsize - 1):x}u", _INFINITY.get(t, "0")
 
 
@@ -45,7 +45,7 @@ def _sort(call: Call) -> None:
     x = call.dense(_with_last(x, dim))
     to, places = _with_last(values, dim), _with_last(indices, dim)
     found = values if to.is_dense else call.scratch(to.shape, to.dtype)
-    at = indices if to.is_dense else call.scratch(to.shape, tinyt.int64)
+    at = indices if to.is_dense else call.scratch(to.shape, dtypes.int64)
     n, kept = x.shape[-1], to.shape[-1]
     descending = call.attrs["descending" if call.op == "sort" else "largest"]
     type_ = bits_type(x.dtype)
@@ -86,9 +86,9 @@ def _searchsorted(call: Call) -> None:
         return
     t = call.compute
     if not t.is_floating_point:
-        t = tinyt.int64
+        t = dtypes.int64
     elif t.itemsize == 2:
-        t = tinyt.float32
+        t = dtypes.float32
     ordered, values = (call.dense(v, t) for v in call.x)
     n = ordered.shape[-1]
     if len(ordered.shape) == 1:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-import tinyt
+from tinyt import dtypes
 from tinyt.compiler.export.calls import emits
 from tinyt.compiler.export.source import c_type
 from tinyt.compiler.export.values import Value
@@ -18,7 +18,7 @@ _NAMES = ("SGD", "Adam", "RMSprop", "Adagrad", "mul_")  # of the rules of core/o
 _SGD, _ADAM, _RMSPROP, _ADAGRAD, _SCALE = range(5)
 _STATES = {_SGD: 1, _ADAM: 3, _RMSPROP: 3, _ADAGRAD: 1, _SCALE: 0}  # that a rule may have
 _COUNTED = (_ADAM, _RMSPROP, _ADAGRAD)
-_HALVES = (tinyt.float16, tinyt.bfloat16)
+_HALVES = (dtypes.float16, dtypes.bfloat16)
 
 
 class _Settings(NamedTuple):
@@ -95,7 +95,7 @@ class _Wide:
         if items[0].written[0].dtype in _HALVES:
             most = max(item.written[0].numel for item in items)
             for _ in range(len(items[0].written) + 1):
-                self._memory.append(call.scratch((most,), tinyt.float32))
+                self._memory.append(call.scratch((most,), dtypes.float32))
 
     def of(self, item: _Operands) -> _Operands:
         """What is computed with."""
@@ -107,14 +107,14 @@ class _Wide:
         return _Operands(written, item.step, grad)
 
     def _widened(self, x: Value, number: int) -> Value:
-        made = Value((x.numel,), (1,), tinyt.float32, self._memory[number].at)
+        made = Value((x.numel,), (1,), dtypes.float32, self._memory[number].at)
         self._call.cast(_flat(self._call.dense(x)), made)
         return made
 
     def back(self, item: _Operands) -> None:
         """Rounds to what is written."""
         for x, made in zip(item.written, self._memory, strict=False):
-            wide = Value((x.numel,), (1,), tinyt.float32, made.at)
+            wide = Value((x.numel,), (1,), dtypes.float32, made.at)
             self._call.cast(wide, _flat(x))
 
 
