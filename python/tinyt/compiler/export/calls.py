@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tinyt import _core
 from tinyt.compiler.export.kernels import copy_kernel, run_kernel
@@ -119,10 +119,13 @@ def emit_scalar(call: Call) -> None:
     call.elementwise(call.op, call.x, call.y[0], call.compute)
 
 
-def emits(*ops: str) -> Callable[[Emit], Emit]:
+F = TypeVar("F", bound=Emit)
+
+
+def emits(*ops: str) -> Callable[[F], F]:
     """Registers the function that writes calls of these ops."""
 
-    def register(emit: Emit) -> Emit:
+    def register(emit: F) -> F:
         for op in ops:
             EMITTERS[op] = emit
         return emit
