@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -144,12 +145,16 @@ PRODUCTS = {
 }
 # Results are complex numbers.
 COMPLEX_RESULTS = {"complex", "polar", "view_as_complex"}
+
+
+def is_slow(op: Op, dtype: str) -> bool:
+    """A third of the rows is enough for every day: .ci/full has all, in all dtypes."""
+    return dtype != op.dtypes[0] or zlib.crc32(op.name.encode()) % 3 != 0
+
+
 CASES = [
     pytest.param(
-        op,
-        dtype,
-        id=f"{op.name}-{dtype}",
-        marks=[pytest.mark.slow] if dtype != op.dtypes[0] else [],
+        op, dtype, id=f"{op.name}-{dtype}", marks=[pytest.mark.slow] if is_slow(op, dtype) else []
     )
     for op in OPS
     for dtype in op.dtypes

@@ -22,14 +22,14 @@ CRASH = "exit status 1" if SANITIZED else "SIGSEGV"
 
 @pytest.fixture
 def planted() -> Iterator[Worker]:
-    worker = Worker(Options(limit=0.3, planted=True))
+    worker = Worker(Options(limit=0.6, planted=True))
     yield worker
     worker.close()
 
 
 def reports_of(**options: object) -> tuple[Caller, list[str]]:
     reports: list[str] = []
-    caller = Caller(Options(limit=0.3, planted=True), reports.append)
+    caller = Caller(Options(limit=0.6, planted=True), reports.append)
     caller.run(**options)  # type: ignore[arg-type]
     return caller, reports
 
