@@ -74,9 +74,10 @@ def export(args: argparse.Namespace) -> int:
     else:
         given = tuple(_drawn(text, i) for i, text in enumerate(args.input))
     compiled = _compiled(function)
-    out = Path(args.out or args.name or name.rpartition(".")[2])
+    known_as = args.name or name.rpartition(".")[2]
     try:
-        files = compiled.export_c(out, *given, name=args.name, weights=args.weights)
+        out = args.out or known_as
+        files = compiled.export_c(out, *given, name=known_as, weights=args.weights)
     except (NotImplementedError, ValueError, RuntimeError, TypeError) as error:
         raise CommandError(str(error)) from None
     for path in files:

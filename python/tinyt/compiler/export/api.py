@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import keyword
 import re
 from collections.abc import Sequence
 from os import PathLike
@@ -26,6 +25,14 @@ if TYPE_CHECKING:
     from tinyt.tensor import Tensor
 
 
+# Of C's own library: a header of such a name would take its place.
+_HEADERS = (
+    *("assert", "complex", "ctype", "errno", "fenv", "float", "inttypes", "iso646", "limits"),
+    *("locale", "math", "setjmp", "signal", "stdarg", "stdbool", "stddef", "stdint", "stdio"),
+    *("stdlib", "string", "tgmath", "time", "wchar", "wctype"),
+)
+
+
 def export_entry(
     entry: CompiledGraph,
     directory: str | PathLike[str],
@@ -38,8 +45,10 @@ def export_entry(
     if weights not in (None, "arrays", "file"):
         raise ValueError(f'export_c: weights must be "arrays", "file" or None, got {weights!r}')
     name = _identifier(function) if name is None else name
-    if re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) is None or keyword.iskeyword(name):
+    if not isinstance(name, str) or re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) is None:
         raise ValueError(f"export_c: name must be a name in C, got {name!r}")
+    if name.lower() in _HEADERS:
+        raise ValueError(f"export_c: name must not be that of a header of C, got {name!r}")
     capture = entry.capture
     if capture.backward is not None and capture.backward.roots:
         raise NotImplementedError(
@@ -50,7 +59,18 @@ def export_entry(
     program = _core.Program(graph, 1 if graph.split_point()[0] >= 0 else 0)
     parts = export_program(program, wanted, graph, [count for _, count in capture.draws])
     given = [_argument(x, i, capture, leaves) for i, x in enumerate(parts.inputs)]
-    numbers = entry.given([] if leaves is None else leaves)
+    for i, x in sorted({**capture.kept, **capture.valued}.items()):
+        if not x.requires_grad:  # a parameter is a weight, argument or not
+            raise NotImplementedError(
+                f"export_c: argument {i} is a tensor that the program is captured for: the "
+                "function reads it by itself, too, or looks at its values; pass a clone"
+            )
+    try:
+        numbers = entry.given([] if leaves is None else leaves)
+    except IndexError:
+        raise RuntimeError(
+            "export_c: the function takes numbers; give the arguments of a call"
+        ) from None
     expected, after = run_once(program, graph, parts, given, numbers, wanted)
     title = title_of(function)
     return write_project(Path(directory), name, parts, title, weights, given, expected, after)
@@ -84,10 +104,7 @@ def _argument(port: Port, number: int, capture: Any, leaves: Sequence[Any] | Non
     """An argument for the test: the one that is given, or one that is drawn."""
     source = capture.arguments[number]
     if not isinstance(source, int):
-        raise NotImplementedError(
-            f"export_c: the program reads {source[0]} that is not there at each run; a step that "
-            "clears gradients first has none"
-        )
+        raise NotImplementedError(_SOURCES.get(source[0], f"export_c: no form for {source[0]}"))
     if leaves is not None:
         return _copy(leaves[source].detach())
     return drawn(port, number)
@@ -101,6 +118,11 @@ def drawn(port: Port, number: int) -> Tensor:
     return made.copy_(randn(port.shape, generator=Generator().manual_seed(number)))
 
 
+_SOURCES = {
+    "memory": "export_c: two arguments are one tensor, or share memory; pass clones",
+    "grad": "export_c: the program adds to gradients that are there before it; clear them first, "
+    "with zero_grad(), whose set_to_none is True by default",
+}
 _COUNTS = (
     "export_c: each run reads a number, with item(), that the run before has written, as some "
     "optimisers do with step counters; SGD, Adam, AdamW, RMSprop and Adagrad do not"
@@ -145,8 +167,8 @@ def run_once(
 
 
 def _identifier(function: str) -> str:
-    found = re.sub(r"\W+", "_", function.rpartition(".")[2]).strip("_")
-    is_name = found[:1].isalpha() and not keyword.iskeyword(found)  # as that of a lambda
+    found = re.sub(r"[^A-Za-z0-9_]+", "_", function.rpartition(".")[2]).strip("_")
+    is_name = found[:1].isalpha() and found.lower() not in (*_HEADERS, "lambda")
     return found if is_name else f"program_{found}".rstrip("_")
 
 

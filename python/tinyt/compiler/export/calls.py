@@ -10,6 +10,7 @@ from tinyt import _core
 from tinyt.compiler.export.kernels import copy_kernel, run_kernel
 from tinyt.compiler.export.source import Memory, bits_type, c_type, sizes
 from tinyt.compiler.export.values import Value, broadcast, merged
+from tinyt.compiler.graph.graph import OPS
 from tinyt.compiler.passes.views import contiguous
 from tinyt.ops.common import OP_TABLE
 
@@ -115,7 +116,12 @@ EMITTERS: dict[str, Emit] = {}
 
 
 def emit_scalar(call: Call) -> None:
-    """Writes a call of a scalar op."""
+    """Writes a call of a scalar op; one that divides integers looks for a divisor of 0 first."""
+    if "value_error" in OPS[call.op]["flags"] and not call.compute.is_floating_point:
+        divisor = call.dense(call.x[1])
+        if call.y[0].numel:
+            zero, t = "division by zero", c_type(divisor.dtype)
+            call.check("zeros", "tt_has_zero_T", zero, divisor, divisor.numel, T=t)
     call.elementwise(call.op, call.x, call.y[0], call.compute)
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from tinyt.compiler.export.literals import rows_of, whole
 from tinyt.compiler.export.source import c_type
-from tinyt.compiler.export.texts import COMPARE
+from tinyt.compiler.export.texts import FLOAT_KINDS, comparison
 
 if TYPE_CHECKING:
     from tinyt._tensor import dtype
@@ -86,15 +85,9 @@ class Check:
             yield from (*rows_of(tensor), "};")
 
     def _comparisons(self) -> Iterator[str]:
-        """The functions that something calls."""
-        kinds = {x.dtype.name for x in self.compared}
-        text = COMPARE
-        for kind, function in (("float32", "single"), ("float64", "double")):
-            if kind not in kinds:
-                text = _without(text, f"compare_{function}")
-        if kinds <= {"float32", "float64"}:
-            text = _without(text, "compare_bytes")
-        yield from (*text.strip("\n").splitlines(), "")
+        """The functions that are called."""
+        kinds = dict.fromkeys(comparison(x.dtype.name) for x in self.compared)
+        yield from "".join(kinds).splitlines()
 
     def _run(self) -> Iterator[str]:
         name = self.name
@@ -119,17 +112,12 @@ class Check:
     def _compare(self) -> Iterator[str]:
         for label, have, t, nbytes, more in self.compared:
             count, want = nbytes // t.itemsize, f"expected_{label}"
-            if t.name in ("float32", "float64"):
-                kind = "single" if t.itemsize == 4 else "double"
+            if t.name in FLOAT_KINDS:
+                kind = FLOAT_KINDS[t.name][0]
                 call = f'compare_{kind}("{label}", {have}, {want}, {count}, {more:.3g})'
             else:
                 call = f'compare_bytes("{label}", {have}, {want}, {nbytes}, {count})'
             yield f"  wrong += {call};"
-
-
-def _without(text: str, function: str) -> str:
-    """A text without a function."""
-    return re.sub(rf"static int {function}\(.*?\n}}\n\n?", "", text, flags=re.DOTALL)
 
 
 def _change(before: Tensor, after: Tensor) -> float:

@@ -183,7 +183,7 @@ class _Writer:
             port = Port(
                 f"output_{len(ports)}",
                 tuple(shape),
-                tuple(stride),
+                contiguous(tuple(shape)),
                 kind,
                 kind.itemsize * Value(shape, stride, kind, "").numel,
                 True,

@@ -18,6 +18,7 @@ from tinyt.compiler.export.texts import (
     CMAKE,
     LOADING,
     MAGIC,
+    NOT_LOADED,
     NOT_WRITTEN,
     OTHER_FILE,
     SAVING,
@@ -187,6 +188,7 @@ class _Project:
             *self._generators(),
             f"{self._signature()} {{",
             *self._unused(),
+            *([f"  if (!loaded) return {NOT_LOADED};"] if self.has_file else []),
             *(f"  {statement}" for statement in parts.statements),
             *(f"  counters[{i}] += {count}u;" for i, count in enumerate(parts.generators)),
             "  return 0;",
@@ -248,6 +250,7 @@ class _Project:
             yield f'    case {CANNOT_READ}: return "the file of weights cannot be read";'
             yield f'    case {OTHER_FILE}: return "the file of weights is damaged or another one";'
             yield f'    case {NOT_WRITTEN}: return "the file of weights cannot be written";'
+            yield f'    case {NOT_LOADED}: return "the weights have not been read";'
         yield '    default: return "no such error";'
         yield "  }"
         yield "}"
@@ -260,6 +263,7 @@ class _Project:
         yield f"static uint64_t seeds[{count}], counters[{count}];"
         yield ""
         yield f"void {self.name}_seed(int generator, int64_t seed) {{"
+        yield f"  if (generator < 0 || generator >= {count}) return;"
         yield "  seeds[generator] = (uint64_t)seed;"
         yield "  counters[generator] = 0;"
         yield "}"
@@ -289,7 +293,12 @@ class _Project:
         for w, offset in zip(self.parts.weights, self._offsets()[0], strict=True):
             data += bytes(offset - len(data)) + bytes_of(w.tensor)
         data += bytes(max(1, self._offsets()[1]) - len(data))
-        return struct.pack("=QQQ", MAGIC, len(data), zlib.crc32(data)) + data
+        return struct.pack("=QQII", MAGIC, len(data), zlib.crc32(data), self._identity()) + data
+
+    def _identity(self) -> int:
+        """Differs for programs that differ in more than the values of weights."""
+        kinds = [f"{w.tensor.dtype.name} {w.tensor.numel()}" for w in self.parts.weights]
+        return zlib.crc32("\n".join([*kinds, *self.parts.statements]).encode())
 
     def _loading(self) -> Iterator[str]:
         text = LOADING + (SAVING if any(w.written for w in self.parts.weights) else "")
@@ -298,6 +307,8 @@ class _Project:
             cannot=CANNOT_READ,
             other=OTHER_FILE,
             not_written=NOT_WRITTEN,
+            not_loaded=NOT_LOADED,
+            identity=self._identity(),
             magic=f"{MAGIC:#x}",
         ).splitlines()
         yield ""

@@ -87,6 +87,7 @@ class Views(CompiledBase):
     def export_c(
         self,
         directory: str | PathLike[str],
+        /,
         *args: Any,
         name: str | None = None,
         weights: str | None = None,

@@ -150,15 +150,14 @@ TT_FUSED static void tt_row_T(const T* restrict x, int64_t step, const T* restri
   TT_FUSE
   int64_t p = 0;
   for (int64_t j = 0; j < n; ++j) y[j] = 0;
-  for (; p + 4 <= k; p += 4) {
-    const T *b0 = b + p * width, *b1 = b0 + width, *b2 = b1 + width, *b3 = b2 + width;
-    const T x0 = x[p * step], x1 = x[(p + 1) * step], x2 = x[(p + 2) * step];
-    const T x3 = x[(p + 3) * step];
+  for (; p + 4 <= k; p += 4, x += 4 * step, b += 4 * width) {
+    const T *b1 = b + width, *b2 = b1 + width, *b3 = b2 + width;
+    const T x0 = x[0], x1 = x[step], x2 = x[2 * step], x3 = x[3 * step];
     for (int64_t j = 0; j < n; ++j)
-      y[j] = x3 * b3[j] + (x2 * b2[j] + (x1 * b1[j] + (x0 * b0[j] + y[j])));
+      y[j] = x3 * b3[j] + (x2 * b2[j] + (x1 * b1[j] + (x0 * b[j] + y[j])));
   }
-  for (; p < k; ++p)
-    for (int64_t j = 0; j < n; ++j) y[j] = x[p * step] * b[p * width + j] + y[j];
+  for (; p < k; ++p, x += step, b += width)
+    for (int64_t j = 0; j < n; ++j) y[j] = x[0] * b[j] + y[j];
 }
 
 // A row x [k] times B [k, n] whose columns are dense: each y[j] a sum over lanes.

@@ -95,9 +95,8 @@ static void tt_cummax_T(const T* x, T* y, int64_t* places, int64_t rows, int64_t
 }
 
 // The logarithm of the sum of exponentials so far, along the middle of three dimensions: the
-// largest value plus the logarithm of a sum that is scaled down when that grows.
-static void tt_logcumsumexp_T(const T* x, T* y, int64_t rows, int64_t n, int64_t columns,
-                              T (*exponential)(T), T (*logarithm)(T)) {
+// largest value plus the logarithm L of a sum of exponentials E that is scaled down when that grows.
+static void tt_logcumsumexp_T(const T* x, T* y, int64_t rows, int64_t n, int64_t columns) {
   for (int64_t row = 0; row < rows; ++row) {
     for (int64_t c = 0; c < columns; ++c) {
       T top = -INFINITY, sum = 0;
@@ -106,8 +105,8 @@ static void tt_logcumsumexp_T(const T* x, T* y, int64_t rows, int64_t n, int64_t
         const T found = x[at], before = top;
         if (found > top || tt_differ_T(found, found)) top = found;
         const T shift = isfinite(top) ? top : 0;  // infinities and NaN need no shift
-        sum = sum * exponential(before - shift) + exponential(found - shift);
-        y[at] = logarithm(sum) + shift;
+        sum = sum * E(before - shift) + E(found - shift);
+        y[at] = L(sum) + shift;
       }
     }
   }

@@ -68,9 +68,9 @@ def _running_logsumexp(call: Call) -> None:
         return
     t = dtypes.float64 if y.dtype is dtypes.float32 else wide(y.dtype)
     x, made = call.dense(call.x[0], t), _target(call, y, t)
-    functions = call.out.scalar("exp", t), call.out.scalar("log", t)
+    functions = {"E": call.out.scalar("exp", t), "L": call.out.scalar("log", t)}
     lines = _lines(x, call.attrs["dim"])
-    call.run("scan", "tt_logcumsumexp_T", x, made, *lines, *functions, T=c_type(t))
+    call.run("scan", "tt_logcumsumexp_T", x, made, *lines, T=c_type(t), **functions)
     if made is not y:
         call.cast(made, y)
 
