@@ -44,7 +44,8 @@ int {name}_save(const char* path) {{
   FILE* file = fopen(path, "wb");
   if (file == NULL) return {not_written};
   const uint64_t sum = checksum(weights.bytes, sizeof weights.bytes);
-  const uint64_t head[3] = {{{magic}, sizeof weights.bytes, sum}};
+  const uint64_t number = (uint64_t){identity}u << 32;
+  const uint64_t head[3] = {{{magic}, sizeof weights.bytes, sum | number}};
   size_t whole = fwrite(head, sizeof head, 1, file);
   whole += fwrite(weights.bytes, sizeof weights.bytes, 1, file);
   return fclose(file) == 0 && whole == 2 ? 0 : {not_written};
