@@ -99,31 +99,39 @@ def test_dtypes(op: Op, dtype: str, rng: np.random.Generator) -> None:
     assert differences(op, dtype, rng) == []
 
 
+def recurrent_dtypes(tt: Any, layer: str, form: str, dtype: str) -> list[str]:
+    """Of the output and the states of a recurrent layer under autocast."""
+    kind, _, name = layer.rpartition(" ")
+    size = 2 if kind == "projected" else 0
+    options = {"bidirectional": kind == "bidirectional"} | ({"proj_size": size} if size else {})
+    module = getattr(tt.nn, name)(3, 4, **options)
+    x = tt.ones(5, 2, 3, dtype=getattr(tt, dtype))
+    if form == "packed":
+        x = tt.nn.utils.rnn.pack_padded_sequence(x, [5, 4])
+    lead = (1 + options["bidirectional"], 2)
+    states = [tt.zeros(*lead, size or 4, dtype=getattr(tt, dtype))]
+    if name == "LSTM":
+        states.append(tt.zeros(*lead, 4, dtype=getattr(tt, dtype)))
+    hx = (tuple(states) if name == "LSTM" else states[0]) if form == "states" else None
+    with tt.autocast("cpu"):
+        out, last = module(x[:, 0] if form == "one sequence" else x, hx)
+    tensors = [out.data if form == "packed" else out, *flat(last)]
+    return [dtype_name(t) for t in tensors]
+
+
 @pytest.mark.filterwarnings("ignore:LSTM with projections")
 @pytest.mark.parametrize("form", ["zeros", "states", "one sequence", "packed"])
 @pytest.mark.parametrize("layer", ["RNN", "GRU", "LSTM", "bidirectional LSTM", "projected LSTM"])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_recurrent_layers(layer: str, form: str, dtype: str) -> None:
     """The output's and the states' dtypes."""
-    found = []
-    for tt in (tinyt, torch):
-        kind, _, name = layer.rpartition(" ")
-        size = 2 if kind == "projected" else 0
-        options = {"bidirectional": kind == "bidirectional"} | ({"proj_size": size} if size else {})
-        module = getattr(tt.nn, name)(3, 4, **options)
-        x = tt.ones(5, 2, 3, dtype=getattr(tt, dtype))
-        if form == "packed":
-            x = tt.nn.utils.rnn.pack_padded_sequence(x, [5, 4])
-        lead = (1 + options["bidirectional"], 2)
-        states = [tt.zeros(*lead, size or 4, dtype=getattr(tt, dtype))]
-        if name == "LSTM":
-            states.append(tt.zeros(*lead, 4, dtype=getattr(tt, dtype)))
-        hx = (tuple(states) if name == "LSTM" else states[0]) if form == "states" else None
-        with tt.autocast("cpu"):
-            out, last = module(x[:, 0] if form == "one sequence" else x, hx)
-        tensors = [out.data if form == "packed" else out, *flat(last)]
-        found.append([dtype_name(t) for t in tensors])
-    assert found[0] == found[1]
+    try:
+        want = recurrent_dtypes(torch, layer, form, dtype)
+    except RuntimeError as error:
+        if "could not create a primitive" not in str(error):
+            raise
+        pytest.skip("PyTorch has no LSTM of bfloat16 on a processor without AVX-512")
+    assert recurrent_dtypes(tinyt, layer, form, dtype) == want
 
 
 SWITCHES = {

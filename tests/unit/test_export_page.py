@@ -30,11 +30,12 @@ def blocks(kind: str) -> list[str]:
 
 
 def run(*command: str | Path, cwd: Path) -> str:
+    """What a command prints. A compiler is not to have a sanitizer loaded, Python needs it."""
     return subprocess.run(
         [str(part) for part in command],
         check=True,
         cwd=cwd,
-        env=ENVIRONMENT,
+        env=None if command[0] == sys.executable else ENVIRONMENT,
         capture_output=True,
         text=True,
     ).stdout
