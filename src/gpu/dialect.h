@@ -58,12 +58,12 @@ struct Dialect {
   // A function of a type, with its arguments $A; what stands in front of one that loops which
   // become vectors call; a kernel, which has no type.
   std::string_view function, argument = "$T $N";
-  std::string_view inlined;
+  std::string_view inlined = "";
   // Of functions without their rare paths: the argument, of type $T, that says where they are
   // wrong, and the line that sets it where $C is true. Empty: no such functions.
-  std::string_view flag, raise;
+  std::string_view flag = "", raise = "";
   // In front of a loop whose turns do not write what others read.
-  std::string_view independent;
+  std::string_view independent = "";
   std::string_view kernel;
   // A kernel's arguments, of which $I is the number: memory that it reads, memory that it writes,
   // whole numbers that it reads. `apart`: they stand in front of it, a line each.
