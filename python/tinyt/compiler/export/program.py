@@ -77,7 +77,6 @@ class Exported(NamedTuple):
     source: Source
     statements: list[str]
     arena_bytes: int
-    planned_bytes: int  # that a run of the program itself holds at most
     inputs: list[Port]
     outputs: list[Port]
     weights: list[Weight]
@@ -141,7 +140,6 @@ class _Writer:
             self.out,
             self.out.placed(offsets, "arena.bytes"),
             total,
-            self.facts.peak_bytes,
             inputs,
             outputs,
             weights,

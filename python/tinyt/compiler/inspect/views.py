@@ -96,7 +96,7 @@ class Views(CompiledBase):
         """Writes the last used program as C99 into a directory, and returns the files.
 
         ``name``.h and ``name``.c (by default the function's name) hold one function
-        ``name_run(inputs..., outputs...)`` over one static array of the planned size, without
+        ``name_run(inputs..., outputs...)`` over one static array of a fixed size, without
         allocation and any library but ``libm``; a CMake file builds it, with a test program that
         has the arguments given here (or drawn ones) and their results in it. ``weights``:
         ``"arrays"`` puts captured tensors into a C file, ``"file"`` into one that is read at the
