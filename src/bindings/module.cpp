@@ -160,6 +160,7 @@ PYBIND11_MODULE(_core, m) {
   bind_optim(m);
   bind_verify(m);
   bind_flow(m);
+  bind_serialized(m);
   bind_lazy(m);
   bind_profile(m);
 }

@@ -36,5 +36,6 @@ void bind_lazy(pybind11::module_& m);
 void bind_profile(pybind11::module_& m);
 void bind_source(pybind11::module_& m);
 void bind_plan_parts(pybind11::class_<Program>& program);
+void bind_serialized(pybind11::module_& m);
 
 }  // namespace tinyt

@@ -20,17 +20,19 @@ CORE = SRC / "core"
 PYTHON_LAYERS = [
     {"_core"},
     {"_tensor", "_autograd", "_capture", "forks"},
-    {"absent", "config", "dtypes", "formats", "imports", "memory", "nesting", "printing"},
+    {"absent", "config", "dtypes", "formats", "imports", "memory", "nesting", "printing"}
+    | {"version"},
     {"testing.reference"},
     {"tensor"},
     {"random", "return_types", "decompositions"},
     {"autograd"},
     {"ops"},
+    {"io"},
     {"compiler", "distributed"},
-    {"linalg", "nn", "optim", "data", "io", "serialization", "special"},
+    {"linalg", "nn", "optim", "data", "serialization", "special"},
     {"amp", "library"},
     {"storage"},
-    {"accelerator", "backends", "functional", "hub", "legacy", "testing", "version"},
+    {"accelerator", "backends", "functional", "hub", "legacy", "testing"},
     {"_C", "__config__", "_utils", "foreach", "native", "native_layers", "streams"},
     {"utils"},
     {"_dynamo", "export", "fx", "jit", "multiprocessing", "onnx", "profiler"},
@@ -41,7 +43,7 @@ PYTHON_LAYERS = [
     {"__main__"},
 ]
 # Within a group modules do not see each other, except:
-SIBLINGS = {("serialization", "io"), ("optim", "nn")}
+SIBLINGS = {("optim", "nn")}
 
 # C++, left to right: the folders of src/core.
 CORE_LAYERS = ["base", "device", "memory", "tensor", "ops", "graph", "plan", "program"]
@@ -420,6 +422,8 @@ HOST_READS = {
     "src/core/graph/runtime_scalars.cpp": (6, "items that were copied to the CPU; numbers"),
     "src/core/graph/size_guards.cpp": (6, "Python's numbers among the inputs"),
     "src/core/program/replay.cpp": (2, "Python's numbers among the operands"),
+    "src/core/program/serialized_graph.cpp": (2, "Python's numbers among the inputs"),
+    "src/bindings/serialized.cpp": (3, "words, which are an int64 tensor of the CPU"),
     "src/bindings/call.h": (1, "a Python number"),
     "src/bindings/interop.h": (6, "elements that Python gives, before they are moved; lists"),
     "src/bindings/dlpack.h": (1, "tensors of the CPU that others share"),

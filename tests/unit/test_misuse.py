@@ -13,7 +13,9 @@ import pytest
 import tinyt
 from tinyt import _autograd, _capture, _tensor, data
 from tinyt.amp import GradScaler
+from tinyt.nn.parallel.scatter_gather import gather, scatter, scatter_kwargs
 from tinyt.tensor import node_of
+from tinyt.utils import _pytree as pytree
 from tinyt.utils.checkpoint import checkpoint
 
 
@@ -123,11 +125,19 @@ def test_containers_without_end(wrong: Any) -> None:
         lambda: next(iter(data.DataLoader([wrong], batch_size=None))),
         lambda: checkpoint(lambda *given: x * 2, wrong, use_reentrant=False),
         lambda: checkpoint(lambda x, y: x * 2, x, y=wrong, use_reentrant=False),
+        lambda: scatter(wrong, ["cpu"]),
+        lambda: scatter_kwargs((x, wrong), {}, ["cpu", "cpu"]),
+        lambda: pytree.tree_flatten(wrong),
+        lambda: pytree.tree_leaves(wrong),
+        lambda: pytree.tree_map(lambda leaf: leaf, wrong),
+        lambda: pytree.tree_leaves_with_path(wrong),
     ):
         with pytest.raises(ValueError, match=nested_deep):
             call()
     with pytest.raises(ValueError, match=r"contains itself|must be a Tensor"):
         GradScaler("cpu").scale(wrong)
+    with pytest.raises((ValueError, TypeError), match=r"contains itself|not iterable"):
+        gather([wrong, wrong], "cpu")
 
     class Casting(tinyt.autograd.Function):
         @staticmethod
@@ -143,6 +153,14 @@ def test_containers_without_end(wrong: Any) -> None:
     for sizes in (tinyt.zeros, tinyt.ones(3).reshape):
         with pytest.raises(TypeError, match="sizes must be integers, got"):
             sizes([wrong])
+
+
+@pytest.mark.parametrize("wrong", held_in_itself()[:1] + held_in_itself()[2:4])
+def test_a_state_without_end(wrong: Any) -> None:
+    optimizer = tinyt.optim.SGD([tinyt.ones(2, requires_grad=True)], lr=0.1, momentum=0.9)
+    saved = optimizer.state_dict() | {"state": {0: {"momentum_buffer": wrong}}}
+    with pytest.raises(ValueError, match="contains itself"):
+        optimizer.load_state_dict(saved)
 
 
 def test_a_row_of_a_matrix_is_a_matrix() -> None:

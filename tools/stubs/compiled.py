@@ -330,9 +330,10 @@ def hot_body(module: ModuleType, unused: set[str]) -> list[str]:
     }
     constants, classes, functions = [], [], []
     for name, member in vars(module).items():
-        if name.startswith("__") or isinstance(member, (ModuleType, int, dict)):
+        is_other = isinstance(member, (ModuleType, int, dict)) and name not in HOT_TYPES
+        if name.startswith("__") or is_other:
             continue
-        if type(member) in (object, WeakValueDictionary):
+        if type(member) in (object, WeakValueDictionary, dict):
             unused.discard(name)
             constants.append(f"{name}: {entry(HOT_TYPES, 'HOT_TYPES', name)}\n")
         elif isinstance(member, type) and issubclass(member, Exception):

@@ -166,9 +166,11 @@ HOT_TYPES = {
     "CaptureLog.guards": "int",
     "MISSING": "object",
     "OPTIMIZERS": "WeakValueDictionary[int, Any]",
+    "TENSOR_CLASSES": "dict[str, type[Any]]",
     "modes": "tuple[Any, ...]",
     "Location.holder": "Any",
     "Location.key": "Any",
+    "Location.index": "int",
     "Guard.place": "Any",
     "Guard.what": "Any",
     "Guard.expected": "Any",
@@ -185,6 +187,8 @@ HOT_TYPES = {
     "CompiledGraph.program_object": "Any",
     "CompiledGraph.description": "tuple[Any, ...]",
     "CompiledGraph.profile": "Any",
+    "CompiledGraph.modes": "int",
+    "CompiledGraph.facts": "list[TensorGuard | type[float]]",
     "CompiledBase.function": "Callable[..., Any]",
     "CompiledBase.entries": "list[CompiledGraph]",
     "CompiledBase.hits": "int",
@@ -342,6 +346,13 @@ HOT_SIGNATURES: dict[str, list[tuple[list[str], str]]] = {
         (["cls", "kind: str", "place: Any", "what: Any", "expected: Any", "line: str"], "Self")
     ],
     "ByIdentity.__new__": [(["cls", "held: object"], "Self")],
+    "TensorGuard.row": [
+        (
+            ["self"],
+            "tuple[type[Any], dict[str, Any] | None, int, tuple[int, ...], tuple[int, ...], int, "
+            "int]",
+        )
+    ],
     "TensorGuard.__new__": [
         (
             [

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tinyt.compiler.graph.parse import GraphSyntaxError, parse
     from tinyt.compiler.passes import simplify
     from tinyt.compiler.rewriting import Rewrite, rewrite
+    from tinyt.compiler.saved.load import LoadedFunction, load
     from tinyt.compiler.switches import (
         allow_in_graph,
         assume_constant_result,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Graph",
     "GraphSyntaxError",
+    "LoadedFunction",
     "Node",
     "Recording",
     "Rewrite",
@@ -54,6 +56,7 @@ __all__ = [
     "is_dynamo_compiling",
     "is_exporting",
     "list_backends",
+    "load",
     "mark_dynamic",
     "parse",
     "record",
@@ -69,7 +72,7 @@ __all__ = [
 # In the order in which they are searched; the first one loads nothing else.
 _MODULES = (
     *("switches", "capture.dynamic", "graph.graph", "graph.interpreter", "passes"),
-    *("capture.recording", "rewriting", "graph.parse"),
+    *("capture.recording", "rewriting", "graph.parse", "saved.load"),
 )
 
 

@@ -21,6 +21,7 @@ from tinyt.tensor import Tensor, node_of, prim
 if TYPE_CHECKING:
     from tinyt._autograd import Node
     from tinyt._capture import Recorder
+    from tinyt._tensor import dtype
 
 
 class Target(NamedTuple):
@@ -46,8 +47,8 @@ class Backward:
     ) -> None:
         self.error: str | None = None
         self.targets: list[Target] = []
-        self._spent = [k for k, x in roots.items() if _is_spent(x)]
-        self.roots = [k for k in roots if k not in self._spent]
+        self.spent = [k for k, x in roots.items() if _is_spent(x)]
+        self.roots = [k for k in roots if k not in self.spent]
         tensors = [roots[k] for k in self.roots]
         self.shapes = [(tuple(x.shape), x.dtype, x._device_code) for x in tensors]
         edges = outer_edges(tensors, first_node)
@@ -65,6 +66,23 @@ class Backward:
             raise
         except RuntimeError as error:  # as eager's backward has it
             self.error = str(error)
+
+    @classmethod
+    def restored(
+        cls,
+        error: str | None,
+        targets: list[Target],
+        spent: list[int],
+        roots: list[int],
+        shapes: list[tuple[tuple[int, ...], dtype, int]],
+        outputs: int,
+    ) -> Backward:
+        """What a file says of one; ``shapes`` are those of the roots, ``outputs`` those that come
+        before the split point."""
+        made: Backward = cls.__new__(cls)
+        made.error, made.targets, made.spent = error, targets, spent
+        made.roots, made.shapes, made.outputs = roots, shapes, outputs
+        return made
 
     def _record(
         self,
@@ -120,12 +138,12 @@ class Backward:
         if self.error is None:
             backward = _Backward(self, arguments, given, draws, outputs[self.outputs :], profile)
         else:
-            backward = _Refusal(self.error)
+            backward = Refusal(self.error)
         node = make_function_node(backward, inputs, len(self.roots))
         for k, output in enumerate(self.roots):
             set_node(outputs[output], node, k)
-        for output in self._spent:
-            set_node(outputs[output], make_function_node(_Refusal(_SECOND_TIME), [], 1), 0)
+        for output in self.spent:
+            set_node(outputs[output], make_function_node(Refusal(_SECOND_TIME), [], 1), 0)
 
     def run(
         self,
@@ -202,7 +220,7 @@ def _reach(roots: Sequence[Tensor], first_node: int) -> dict[int, int]:
     return reach
 
 
-class _Refusal:
+class Refusal:
     """The backward of what has none: an error."""
 
     __name__ = "Compiled"

@@ -361,6 +361,7 @@ class Compiled(Views):
     ) -> CompiledGraph:
         """The program of a capture, checked."""
         core, capture.how = self._planned(capture, lines)
+        capture.planned = core
         if capture.backward is not None:
             capture.backward.plan(core)
         program = _core.Program(core, 0 if capture.backward is None else 1)

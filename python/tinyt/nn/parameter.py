@@ -7,6 +7,7 @@ from copy import deepcopy
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from tinyt._capture import TENSOR_CLASSES
 from tinyt._tensor import make_subclass
 from tinyt.ops import empty
 from tinyt.tensor import Tensor
@@ -70,6 +71,9 @@ class Parameter(Tensor):
 
     def __repr__(self) -> str:
         return "Parameter containing:\n" + super().__repr__()
+
+
+TENSOR_CLASSES["Parameter"] = Parameter
 
 
 class Buffer(Tensor):

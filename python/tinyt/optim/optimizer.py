@@ -17,6 +17,7 @@ from tinyt.autograd import RemovableHandle, enable_grad, no_grad, tape
 from tinyt.autograd.hooks import add_hook
 from tinyt.dtypes import float32, float64, get_default_dtype
 from tinyt.forks import made_once
+from tinyt.nesting import deeper
 from tinyt.nn.parameter import clear_grads
 from tinyt.ops import tensor, zeros_like
 from tinyt.ops.creation.values import from_foreign
@@ -464,11 +465,12 @@ class Optimizer:
         return text + ")"
 
 
-def _adopt(value: Any, is_number: bool, param: Tensor) -> Any:
+def _adopt(value: Any, is_number: bool, param: Tensor, depth: int = 0) -> Any:
     """A copy of one saved state value, fit for `param`."""
     value = from_foreign(value)
     if isinstance(value, (list, tuple)):
-        return type(value)([_adopt(item, is_number, param) for item in value])
+        depth = deeper("load_state_dict", depth)
+        return type(value)([_adopt(item, is_number, param, depth) for item in value])
     if not isinstance(value, Tensor):
         return deepcopy(value)
     value = value.detach()

@@ -54,6 +54,11 @@ class ExternalOp {
   // The same with other recordings in their places.
   virtual std::shared_ptr<const ExternalOp> with_graphs(const Graphs&) const { return nullptr; }
   virtual std::vector<int64_t> numbers() const { return {}; }
+  // By what name and numbers make it again: "step" (step_of), "flow" (flow_of); "": they do not.
+  virtual std::string_view form() const { return {}; }
+  // An error where operands of that geometry are none that it takes.
+  virtual void check_operands(std::span<const Geometry> /*inputs*/,
+                              std::span<const Geometry> /*outputs*/) const {}
   virtual std::unique_ptr<Executable> bind(std::span<const Tensor> inputs,
                                            std::span<const Tensor> outputs) const = 0;
 };

@@ -138,6 +138,7 @@ class Graph {
   Tensor step_condition;
 
  private:
+  friend class GraphReader;
   friend class Rewriting;
   friend class Splitting;
   // A real storage seen while recording.

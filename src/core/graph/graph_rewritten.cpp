@@ -2,6 +2,7 @@
 #include <bit>
 
 #include "core/graph/graph.h"
+#include "core/graph/graph_words.h"
 
 namespace tinyt {
 
@@ -13,57 +14,6 @@ constexpr int64_t kMadeByPass = -1;  // an origin; those below name other record
 template <class... Parts>
 void check(bool ok, const Parts&... parts) {
   require(ok, ErrorKind::Runtime, "graph: ", parts...);
-}
-
-class Words {
- public:
-  explicit Words(std::span<const int64_t> all) : all_(all) {}
-  int64_t next() {
-    check(at_ < all_.size(), "the array ends too early");
-    return all_[at_++];
-  }
-  // A number below a limit.
-  int64_t below(int64_t limit, std::string_view what) {
-    const int64_t v = next();
-    check(v >= 0 && v < limit, what, " ", v, " is not one of ", limit);
-    return v;
-  }
-  // Words that follow their count.
-  std::span<const int64_t> list() {
-    const auto n = static_cast<size_t>(below(INT64_MAX, "count"));
-    check(n <= all_.size() - at_, "the array ends too early");
-    at_ += n;
-    return all_.subspan(at_ - n, n);
-  }
-  bool at_end() const { return at_ == all_.size(); }
-
- private:
-  std::span<const int64_t> all_;
-  size_t at_ = 0;
-};
-
-// Whether the attributes are as the op's row has them, so that reading them stays inside.
-void check_attrs(OpId op, const Attrs& attrs) {
-  std::string_view row = info(op).attributes;
-  size_t ints = 0, floats = 0;
-  const auto has = [&](size_t n) { return n <= attrs.ints.size() - ints; };
-  for (size_t colon; (colon = row.find(':')) != std::string_view::npos;) {
-    const char kind = row[colon + 1];
-    row.remove_prefix(colon + 2);
-    if (kind == 'f') {
-      ++floats;
-      continue;
-    }
-    check(has(1), name_of(op), ": an attribute is missing");
-    const int64_t v = attrs.ints[ints++];
-    if (kind == 't') check(v >= 0 && v < kDTypeCount, name_of(op), ": no dtype has number ", v);
-    if (kind == 'd') check(v >= 0 && v < kDeviceCodes, name_of(op), ": no device has number ", v);
-    if (kind != 'I') continue;
-    check(v >= 0 && has(static_cast<size_t>(v)), name_of(op), ": an attribute is missing");
-    ints += static_cast<size_t>(v);
-  }
-  check(ints == attrs.ints.size() && floats == attrs.floats.size(), name_of(op),
-        ": its attributes are ", info(op).attributes);
 }
 
 }  // namespace

@@ -37,6 +37,27 @@ double item_of(const Tensor& source) {
 
 }  // namespace
 
+RuntimeScalars::RuntimeScalars(Restorable rows)
+    : table_(std::move(rows.expressions), std::move(rows.guards)),
+      items_(std::move(rows.items)),
+      given_(rows.given) {
+  for (size_t i = 0; i < table_.size(); ++i) {
+    const auto& e = table_.at(static_cast<int64_t>(i));
+    const bool is_known = e.op == Op::Given ? e.left >= 0 && e.left < given_
+                                            : e.left >= 0 && e.left < std::ssize(items_);
+    require(!SymbolicScalars::is_source(e.op) ||
+                (SymbolicScalars::is_real(e.op) && is_known && e.right == -1),
+            ErrorKind::Runtime, "runtime scalars: number ", i, " comes from nowhere");
+  }
+}
+
+RuntimeScalars::Restorable RuntimeScalars::restorable() const {
+  Restorable out{given_, items_, {}, table_.guards()};
+  for (size_t i = 0; i < table_.size(); ++i)
+    out.expressions.push_back(table_.at(static_cast<int64_t>(i)));
+  return out;
+}
+
 void RuntimeScalars::lock() {
   if (mutex_.try_lock()) return;
   require(!mutex_.is_mine(), ErrorKind::Runtime,

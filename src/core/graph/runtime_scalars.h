@@ -15,6 +15,19 @@ namespace tinyt {
 class RuntimeScalars {
  public:
   using Op = SymbolicScalars::Op;
+  // What makes them again: how many are given at each run, tensors whose items are read, and the
+  // table's rows.
+  struct Restorable {
+    int64_t given = 0;
+    std::vector<Tensor> items;
+    std::vector<SymbolicScalars::Expression> expressions;
+    std::vector<SymbolicScalars::Guard> guards;
+  };
+
+  RuntimeScalars() = default;
+  // An error where the rows are of no table.
+  explicit RuntimeScalars(Restorable rows);
+  Restorable restorable() const;
 
   // Each returns the number of an expression, guarded where it is 0, infinite or NaN: one given at
   // each run,

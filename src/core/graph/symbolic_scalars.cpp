@@ -91,6 +91,27 @@ std::string relation(int64_t a, int64_t b) {
 
 }  // namespace
 
+SymbolicScalars::SymbolicScalars(std::vector<Expression> expressions, std::vector<Guard> guards)
+    : expressions_(std::move(expressions)), guards_(std::move(guards)) {
+  const auto check = [](bool ok) {
+    require(ok, ErrorKind::Runtime, "symbolic scalars: rows that are no table");
+  };
+  for (size_t i = 0; i < expressions_.size(); ++i) {
+    const Expression& e = expressions_[i];
+    check(e.op <= Op::RealAbs);
+    if (e.op < Op::Add) continue;
+    const auto fits = [&](int64_t of) {
+      return of >= 0 && of < static_cast<int64_t>(i) && is_real(at(of).op) == (e.op > Op::ToReal);
+    };
+    const bool is_unary = e.op == Op::ToReal || e.op >= Op::RealNeg;
+    check(fits(e.left) && (is_unary ? e.right == -1 : fits(e.right)));
+  }
+  const auto known = [&](int64_t of) { return of >= 0 && of < std::ssize(expressions_); };
+  for (const Guard& guard : guards_)
+    check(guard.test <= Test::Is && known(guard.left) && known(guard.right) &&
+          is_real(at(guard.left).op) == is_real(at(guard.right).op));
+}
+
 bool SymbolicScalars::compute(Op op, int64_t left, int64_t right, int64_t& out) {
   if (op < Op::ToReal) return compute_int(op, left, right, out);
   double real = static_cast<double>(left);

@@ -53,6 +53,10 @@ class SymbolicScalars {
     int64_t left, right;
   };
 
+  SymbolicScalars() = default;
+  // A table that was one before; an error where rows are none of a table.
+  SymbolicScalars(std::vector<Expression> expressions, std::vector<Guard> guards);
+
   static bool is_source(Op op) { return op <= Op::Item; }
   static bool is_real(Op op) {
     return op == Op::Given || op == Op::Item || op == Op::Real || op >= Op::ToReal;

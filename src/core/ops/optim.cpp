@@ -81,9 +81,6 @@ void finish(std::string_view name, const Tensor& result, const Tensor& target) {
   target.count_write();
 }
 
-bool takes_grads(OptimRule rule) { return rule != OptimRule::Scale; }
-bool counts(OptimRule rule) { return rule != OptimRule::Scale && rule != OptimRule::Sgd; }
-
 // `step`: where the counter stands after the update.
 void set_terms(OptimTerms& t, const OptimSettings& settings, const double* n, double step) {
   t.maximize = settings.maximize;
@@ -138,6 +135,21 @@ void run_update(const OptimSettings& settings, std::span<const OptimItem* const>
 
 }  // namespace
 
+StatesOf states_of(OptimRule rule) {
+  switch (rule) {
+    case OptimRule::Sgd:
+      return {0, 1};
+    case OptimRule::Adam:
+      return {3, 7};
+    case OptimRule::RmsProp:
+      return {1, 7};
+    case OptimRule::Adagrad:
+      return {1, 1};
+    default:
+      return {0, 0};
+  }
+}
+
 size_t most_items(const OptimItem& one, size_t count, Device device) {
   const size_t most = find_runtime(device.kind)->most_buffers();
   if (most == 0) return count;
@@ -154,7 +166,7 @@ UpdateCall::UpdateCall(const KernelCall& call)
   states_ = static_cast<unsigned>(read.integer());
   written_ = call.outputs.size();
   grads_ = takes_grads(rule_) ? count_ : 0;
-  steps_ = counts(rule_) ? count_ : 0;
+  steps_ = has_counters(rule_) ? count_ : 0;
   const size_t tensors = written_ + steps_ + grads_;
   require(written_ == count_ * static_cast<size_t>(1 + std::popcount(states_)) &&
               call.inputs.size() > tensors,
@@ -203,7 +215,7 @@ UpdateOperands operands_of(const OptimSettings& settings, std::span<const OptimI
     for (const OptimItem* item : items) add(item->state[s]);
   }
   out.written = all.size();
-  if (counts(settings.rule))
+  if (has_counters(settings.rule))
     for (const OptimItem* item : items) all.push_back(item->step);
   out.counted = all.size() - out.written;
   if (takes_grads(settings.rule))

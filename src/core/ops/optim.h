@@ -36,6 +36,17 @@ struct OptimSettings {
   bool decoupled = false;  // the decay acts on the parameter, not on the gradient
 };
 
+// The states that a rule has always, and at most: a bit for each.
+struct StatesOf {
+  unsigned least, most;
+};
+StatesOf states_of(OptimRule rule);
+// Whether a rule reads gradients, and whether it counts its updates.
+inline bool takes_grads(OptimRule rule) { return rule != OptimRule::Scale; }
+inline bool has_counters(OptimRule rule) {
+  return rule != OptimRule::Scale && rule != OptimRule::Sgd;
+}
+
 inline OpId op_of(OptimRule rule) {
   return static_cast<OpId>(static_cast<int>(OpId::sgd_step) + static_cast<int>(rule));
 }

@@ -312,6 +312,10 @@ class ScanNode : public ExternalOp {
     changed.body = with_graph(settings_.body, graphs.at(0));
     return scan_node(std::move(changed));
   }
+  std::string_view form() const override { return "flow"; }
+  void check_operands(Geometries inputs, Geometries outputs) const override {
+    check_flow(settings_, inputs, outputs);
+  }
   std::vector<int64_t> numbers() const override {
     std::vector<int64_t> out{settings_.steps, settings_.reversed};
     add_numbers(settings_.body, out);
@@ -417,6 +421,10 @@ class CondNode : public ExternalOp {
     for (size_t b = 0; b < 2; ++b) changed.parts[b] = with_graph(settings_.parts[b], graphs.at(b));
     return cond_node(std::move(changed));
   }
+  std::string_view form() const override { return "flow"; }
+  void check_operands(Geometries inputs, Geometries outputs) const override {
+    check_flow(settings_, inputs, outputs);
+  }
   std::vector<int64_t> numbers() const override {
     std::vector<int64_t> out;
     for (size_t b = 0; b < 2; ++b) {
@@ -517,6 +525,10 @@ class WhileNode : public ExternalOp {
   std::shared_ptr<const ExternalOp> with_graphs(const Graphs& graphs) const override {
     return while_node({with_graph(settings_.condition, graphs.at(0)),
                        with_graph(settings_.body, graphs.at(1)), settings_.carries});
+  }
+  std::string_view form() const override { return "flow"; }
+  void check_operands(Geometries inputs, Geometries outputs) const override {
+    check_flow(settings_, inputs, outputs);
   }
   std::vector<int64_t> numbers() const override {
     std::vector<int64_t> out;

@@ -2,7 +2,9 @@
 // and again, without Python.
 #pragma once
 
+#include "core/base/parallel.h"
 #include "core/graph/graph.h"
+#include "core/graph/graph_words.h"
 #include "core/program/program.h"
 
 namespace tinyt {
@@ -59,5 +61,17 @@ struct WhileSettings {
   std::vector<int64_t> carries;
 };
 std::shared_ptr<const ExternalOp> while_node(WhileSettings settings);
+
+// Errors where arguments and results of parts do not lie in operands of these geometries.
+using Geometries = std::span<const ExternalOp::Geometry>;
+void check_flow(const ScanSettings& settings, Geometries inputs, Geometries outputs);
+void check_flow(const CondSettings& settings, Geometries inputs, Geometries outputs);
+void check_flow(const WhileSettings& settings, Geometries inputs, Geometries outputs);
+
+// The node whose name, numbers and recordings a file has; `check_draw` of each generator and
+// counter that a part takes.
+std::shared_ptr<const ExternalOp> flow_of(std::string_view name, Words& numbers,
+                                          const ExternalOp::Graphs& parts,
+                                          FunctionRef<void(int64_t, int64_t)> check_draw);
 
 }  // namespace tinyt

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 # What a returned leaf is: an output of the graph, an argument, a number, the object itself, a view
 # on the tape of one of these, another tensor of the same memory, or the gradient that a tensor has
 # then (ResultKind of compiled.pxi).
-OUTPUT, _ARGUMENT, NUMBER, _OBJECT, VIEW, _ALIAS, _GRAD = range(7)
+OUTPUT, ARGUMENT, NUMBER, OBJECT, VIEW, ALIAS, GRAD = range(7)
 
 
 _RECORDED = "tensor(<recorded>"  # what the text of a tensor without values begins with
@@ -197,7 +197,7 @@ class _StandIns:
         if key not in self._memories:
             if any(storage == key[0] for storage, _ in self._memories):
                 raise AsWritten("arguments of different dtypes share memory")
-            self._memories[key] = self._recorder.placeholder(_whole_memory(x), ("memory", i))
+            self._memories[key] = self._recorder.placeholder(whole_memory(x), ("memory", i))
         return self._memories[key]
 
 
@@ -213,7 +213,7 @@ def require_attributes(x: Tensor, own: dict[str, Any]) -> None:
         raise CaptureError(_ATTRIBUTES.format(", ".join(names)))
 
 
-def _whole_memory(x: Tensor) -> Tensor:
+def whole_memory(x: Tensor) -> Tensor:
     """All elements of a tensor's memory."""
     return prim.as_strided(x.detach(), (x._storage_elements,), (1,), 0)
 
@@ -228,7 +228,7 @@ class _Copies:
     def of(self, x: Tensor) -> Tensor:
         """The one of a tensor."""
         if x._storage_id not in self._memories:
-            self._memories[x._storage_id] = prim.copy(_whole_memory(x))
+            self._memories[x._storage_id] = prim.copy(whole_memory(x))
         if id(x) not in self._views:
             place = tuple(x.shape), x.stride(), x.storage_offset()
             self._views[id(x)] = prim.as_strided(self._memories[x._storage_id], *place)
@@ -299,6 +299,7 @@ class Capture:
         # What is planned, where that was made as for other sizes (`Simplified`).
         self.resized: _core.Graph | None = None
         self._made: list[ReferenceType[Tensor]] = []
+        self.planned: _core.Graph | None = None  # what its programs are made of
         self.how = ""  # the passes went, for `explain`
         self.recomputed: tuple[Recomputed, ...] = ()
         tensors = {i: x for i, x in enumerate(leaves) if isinstance(x, Tensor)}
@@ -562,7 +563,7 @@ class Capture:
         """CaptureError where what is known by its values would be written, or seen later."""
         copies = {x._storage_id for x in self.valued.values()}
         written = [target for _, target, _ in self.core.writes()]
-        seen = [what for kind, what in self.results if kind in (_OBJECT, _ALIAS)]
+        seen = [what for kind, what in self.results if kind in (OBJECT, ALIAS)]
         for x in (*written, *seen):
             if isinstance(x, Tensor) and x._storage_id in copies:
                 raise CaptureError(
@@ -615,25 +616,25 @@ class Capture:
         for x in leaves:
             base = x._base if isinstance(x, Tensor) and x.requires_grad else None
             if id(x) in place:
-                self.results.append((_ARGUMENT, place[id(x)]))
+                self.results.append((ARGUMENT, place[id(x)]))
             elif isinstance(x, SymFloat):
                 self.results.append((NUMBER, x.position))
             elif x._is_recorded and not x.requires_grad and id(x) in grads:
                 of_grad = grads[id(x)]
                 number = recorder.argument_of(of_grad)
-                self.results.append((_GRAD, of_grad if number is None else number))
+                self.results.append((GRAD, of_grad if number is None else number))
             elif not x._is_recorded and id(x) not in made:
-                self.results.append((_OBJECT, x))
+                self.results.append((OBJECT, x))
             elif not x._is_recorded and not x.requires_grad and x._storage_id in self._fresh:
                 self.results.append((OUTPUT, output(copies.of(x))))
             elif not x._is_recorded and not x.requires_grad:
-                self.results.append((_ALIAS, x))
+                self.results.append((ALIAS, x))
             elif base is not None and base.requires_grad:
                 of: tuple[int, Any]
                 if id(base) in place:
-                    of = _ARGUMENT, place[id(base)]
+                    of = ARGUMENT, place[id(base)]
                 else:
-                    of = (OUTPUT, output(base)) if base._is_recorded else (_OBJECT, base)
+                    of = (OUTPUT, output(base)) if base._is_recorded else (OBJECT, base)
                 offset = x.storage_offset() - base.storage_offset()
                 # What is repeated is added up as `expand` does it.
                 once = tuple(n if s else 1 for n, s in zip(x.shape, x.stride(), strict=True))
@@ -646,7 +647,7 @@ class Capture:
         return roots
 
     def _require_not_returned(self, leaf: Tensor) -> None:
-        if any(kind == _OBJECT and what is leaf for kind, what in self.results):
+        if any(kind == OBJECT and what is leaf for kind, what in self.results):
             raise CaptureError(_LEAF_RETURNED)
 
     def _add_output(self, core: _core.Graph, x: Tensor) -> int:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from tinyt import _core
 from tinyt._autograd import GradMode
 from tinyt._capture import CompiledBase, describe
-from tinyt.compiler import export, inspect
+from tinyt.compiler import export, inspect, saved
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from os import PathLike
     from pathlib import Path
 
     from tinyt._capture import CompiledGraph
     from tinyt.compiler.inspect.picture import Picture
     from tinyt.compiler.inspect.report import Report
+    from tinyt.tensor import Tensor
 
 
 class Profile:
@@ -117,6 +119,39 @@ class Views(CompiledBase):
         else:
             entry, leaves = self._last("export_c"), None
         return export.api.export_entry(entry, directory, self._name(), name, weights, leaves)
+
+    def save(
+        self,
+        f: str | PathLike[str] | BinaryIO,
+        tensors: Mapping[str, Tensor] | None = None,
+    ) -> None:
+        """Writes all programs that the function has, for `tinyt.compiler.load`, into a safetensors
+        file; to a path whole or not at all.
+
+        With them go the tensors that they read and write, as parameters and the states of an
+        optimiser, the numbers that each run reads, and how arguments and results are nested; no
+        code. Which tensors a program reads, and what it was captured for, stays as it is now.
+
+        Args:
+            f: a path, or a binary file that is open for writing.
+            tensors: names for tensors of the file, as `model.state_dict()`; others are ``t0``,
+                ``t1``, ... What the programs do not use is left out.
+
+        Raises:
+            RuntimeError: where the function has no program yet; its first call makes one.
+            NotImplementedError: for what a file does not hold: custom operations, arguments that
+                are objects (a model, say), parameters that are passed in, arguments that share
+                memory.
+            OSError: if the file cannot be written.
+
+        >>> import tinyt
+        >>> w = tinyt.ones(2)
+        >>> double = tinyt.compile(lambda x: x * w)
+        >>> _ = double(tinyt.ones(2))
+        >>> double.save("double.tinyt", {"weight": w})  # doctest: +SKIP
+        """
+        self._last("save")
+        saved.save.save_entries(f, self._name(), self.entries, tensors)
 
     @property
     def peak_bytes(self) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tinyt._tensor import device as Device
+from tinyt.nesting import deeper
 from tinyt.ops import cat, chunk
 from tinyt.tensor import Tensor
 
@@ -35,6 +36,7 @@ def scatter(inputs: Any, target_gpus: Sequence[Any], dim: int = 0) -> Any:
 
     Raises:
         RuntimeError: for a device that is not here.
+        ValueError: for containers that contain themselves.
 
     >>> import tinyt
     >>> [x.tolist() for x in scatter(tinyt.arange(4), ["cpu", "cpu"])]
@@ -42,15 +44,16 @@ def scatter(inputs: Any, target_gpus: Sequence[Any], dim: int = 0) -> Any:
     """
     for device in target_gpus:
         check_device(device)
-    return _parts(inputs, len(target_gpus), dim)
+    return _parts(inputs, len(target_gpus), dim, 0)
 
 
-def _parts(obj: Any, count: int, dim: int) -> Any:
+def _parts(obj: Any, count: int, dim: int, depth: int) -> Any:
     if isinstance(obj, Tensor):
         return tuple(chunk(obj, count, dim)) if count else ()
     if isinstance(obj, (list, tuple, dict)) and obj:
+        depth = deeper("scatter", depth)
         values = obj.items() if isinstance(obj, dict) else obj
-        rows = zip(*(_parts(value, count, dim) for value in values), strict=False)
+        rows = zip(*(_parts(value, count, dim, depth) for value in values), strict=False)
         kind = type(obj)
         if _is_namedtuple(obj):
             return [kind(*row) for row in rows]
@@ -85,26 +88,27 @@ def gather(outputs: Any, target_device: Any, dim: int = 0) -> Any:
 
     Raises:
         RuntimeError: for a device that is not here.
-        ValueError: for dicts with other keys.
+        ValueError: for dicts with other keys, and for containers that contain themselves.
 
     >>> import tinyt
     >>> gather([tinyt.zeros(1), tinyt.ones(2)], "cpu").tolist()
     [0.0, 1.0, 1.0]
     """
     check_device(target_device)
-    return _joined(list(outputs), dim)
+    return _joined(list(outputs), dim, 0)
 
 
-def _joined(outputs: list[Any], dim: int) -> Any:
+def _joined(outputs: list[Any], dim: int, depth: int) -> Any:
     first = outputs[0]
     if isinstance(first, Tensor):
         return cat([x.reshape(1) if x.dim() == 0 else x for x in outputs], dim)
     if first is None:
         return None
     kind: Any = type(first)
+    depth = deeper("gather", depth)
     if isinstance(first, Mapping):
         if any(len(first) != len(other) for other in outputs):
             raise ValueError("All dicts must have the same number of keys")
-        return kind((key, _joined([other[key] for other in outputs], dim)) for key in first)
-    rows = (_joined(list(row), dim) for row in zip(*outputs, strict=True))
+        return kind((key, _joined([other[key] for other in outputs], dim, depth)) for key in first)
+    rows = (_joined(list(row), dim, depth) for row in zip(*outputs, strict=True))
     return kind._make(rows) if _is_namedtuple(first) else kind(rows)

@@ -2,7 +2,8 @@
 
 PyTorch's `torch.utils._pytree`. Nodes are tuples, lists, dicts (in the order of their keys'
 insertion), `OrderedDict`, `defaultdict`, `deque`, named tuples, structured results of functions
-such as `max`, and what `register_pytree_node` adds; everything else, None too, is a leaf.
+such as `max`, and what `register_pytree_node` adds; everything else, None too, is a leaf. A container
+that contains itself raises ValueError.
 
 >>> from tinyt.utils import _pytree as pytree
 >>> leaves, spec = pytree.tree_flatten({"a": [1, 2], "b": (3,)})
@@ -17,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from tinyt.nesting import deeper
 from tinyt.utils._pytree.nodes import (
     SUPPORTED_NODES,
     Context,
@@ -98,15 +100,15 @@ def tree_is_leaf(tree: PyTree, is_leaf: IsLeaf = None) -> bool:
 _is_leaf = tree_is_leaf
 
 
-def _flatten(tree: PyTree, leaves: list[Any], is_leaf: IsLeaf) -> TreeSpec:
+def _flatten(tree: PyTree, leaves: list[Any], is_leaf: IsLeaf, depth: int = 0) -> TreeSpec:
     node = node_of(tree)
     if node is None or (is_leaf is not None and is_leaf(tree)):
         leaves.append(tree)
         return LeafSpec()
+    depth = deeper("pytree", depth)
     children, context = node.flatten_fn(tree)
-    return TreeSpec(
-        public_type(node, tree), context, [_flatten(child, leaves, is_leaf) for child in children]
-    )
+    specs = [_flatten(child, leaves, is_leaf, depth) for child in children]
+    return TreeSpec(public_type(node, tree), context, specs)
 
 
 def tree_flatten(tree: PyTree, is_leaf: IsLeaf = None) -> tuple[list[Any], TreeSpec]:
@@ -127,12 +129,17 @@ def tree_unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> PyTree:
 
 def tree_iter(tree: PyTree, is_leaf: IsLeaf = None) -> Iterator[Any]:
     """The leaves of a tree, one after another."""
+    return _iter(tree, is_leaf, 0)
+
+
+def _iter(tree: PyTree, is_leaf: IsLeaf, depth: int) -> Iterator[Any]:
     node = node_of(tree)
     if node is None or (is_leaf is not None and is_leaf(tree)):
         yield tree
         return
+    depth = deeper("pytree", depth)
     for child in node.flatten_fn(tree)[0]:
-        yield from tree_iter(child, is_leaf)
+        yield from _iter(child, is_leaf, depth)
 
 
 def tree_leaves(tree: PyTree, is_leaf: IsLeaf = None) -> list[Any]:
@@ -232,6 +239,7 @@ def _paths(tree: PyTree, path: KeyPath, is_leaf: IsLeaf) -> Iterator[tuple[KeyPa
             f"Did not find a flatten_with_keys_fn for type: {type(tree)}. Please pass a "
             "flatten_with_keys_fn argument to register_pytree_node."
         )
+    deeper("pytree", len(path))
     children, _ = node.flatten_fn(tree)
     for key, child in zip(node.keys_fn(tree), children, strict=True):
         yield from _paths(child, (*path, key), is_leaf)

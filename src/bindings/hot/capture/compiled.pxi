@@ -35,7 +35,6 @@ cdef enum ResultKind:
 
 cdef class ByIdentity:
     """An object that a description holds: equal to itself only, and kept alive."""
-
     cdef readonly object held
 
     def __cinit__(self, held):
@@ -323,6 +322,12 @@ cdef class TensorGuard:
         self.offset, self.elements = x.t.offset(), storage_elements(x.t)
         self.place = code_of(x.t.device())
 
+    def row(self):
+        """(class, attributes or None, dtype number, shape, strides, device, 0: does not require
+        grad, 1: does and has a tape, 2: is a leaf)."""
+        return (self.kind, self.own, <int>self.dtype, tuple_of(self.shape), tuple_of(self.strides),
+                self.place, self.wants)
+
     cdef str difference(self, TensorBase x, bint free=False):
         """What of a tensor is not as it must be, but for its memory; free: and its sizes."""
         if x.t.dtype() != self.dtype:
@@ -398,8 +403,9 @@ cdef class CompiledGraph:
     cdef readonly object profile  # of the last measured call
     cdef readonly tuple description   # of the arguments and of those with names
     cdef readonly object program_object  # what runs at a call; capture.backward may have another
-    cdef int64_t modes
-    cdef list facts, guards, places, no_grad, numbers, generators, set_grads, results
+    cdef readonly int64_t modes
+    cdef readonly list facts
+    cdef list guards, places, no_grad, numbers, generators, set_grads, results
     cdef list renewed                 # leaves whose gradients a run replaces without reading them
     cdef dict kept, valued
     cdef list touched                 # what is captured

@@ -132,7 +132,7 @@ cdef class Location:
     (key None) a cell."""
 
     cdef readonly object holder, key
-    cdef Py_ssize_t index
+    cdef readonly Py_ssize_t index
 
     def __cinit__(self, holder, key, Py_ssize_t index=-1):
         """``index``: of the tuple that lies there."""

@@ -1,0 +1,246 @@
+"""``step.save``: the programs of a compiled function in a safetensors file (docs/export.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from tinyt import _core
+from tinyt._capture import TENSOR_CLASSES, Location
+from tinyt.compiler.capture.capture import ALIAS, GRAD, OBJECT, VIEW, whole_memory
+from tinyt.compiler.saved.layout import FORMAT, METADATA, WORDS
+from tinyt.compiler.saved.values import encode
+from tinyt.dtypes import ALL
+from tinyt.io import safetensors
+from tinyt.random import default_generator
+from tinyt.tensor import Tensor, node_of
+from tinyt.version import __version__
+
+if TYPE_CHECKING:
+    from tinyt._capture import CompiledGraph, TensorGuard
+    from tinyt.compiler.backward import Backward
+    from tinyt.compiler.capture.capture import Capture
+    from tinyt.random import Generator
+
+
+def save_entries(
+    f: str | PathLike[str] | BinaryIO,
+    name: str,
+    entries: Sequence[CompiledGraph],
+    tensors: Mapping[str, Tensor] | None,
+) -> None:
+    """Writes the programs; see `Compiled.save`."""
+    names = _checked_names(tensors or {})
+    writer = _Writer(names)
+    programs = [writer.program(i, entry) for i, entry in enumerate(entries)]
+    content = {
+        "format": FORMAT,
+        "version": __version__,
+        "name": name,
+        "memories": {name: str(x.device) for name, x in writer.memories.items()},
+        "leaves": writer.leaves,
+        "numbers": writer.numbers,
+        "generators": writer.generators,
+        "devices": writer.devices,
+        "programs": programs,
+    }
+    safetensors.write(
+        f, writer.memories | writer.words, {METADATA: safetensors.to_json(content)}
+    )
+
+
+def _checked_names(tensors: Mapping[str, Tensor]) -> dict[int, tuple[str, Tensor]]:
+    """By their memory, the names that the user gives."""
+    found: dict[int, tuple[str, Tensor]] = {}
+    for name, x in tensors.items():
+        if not isinstance(name, str) or not isinstance(x, Tensor):
+            raise TypeError(f"save: tensors must map names to tensors, got {name!r:.80}")
+        if name.startswith(WORDS):
+            raise ValueError(f"save: names that begin with {WORDS!r} are the file's own")
+        if x._storage_elements == x.numel() and x.is_contiguous():
+            found.setdefault(x._storage_id, (name, x))
+    return found
+
+
+class _Writer:
+    """Collects what the programs share: memory, leaves, numbers and generators."""
+
+    def __init__(self, names: dict[int, tuple[str, Tensor]]) -> None:
+        self.names = names
+        self.memories: dict[str, Tensor] = {}
+        self.words: dict[str, Tensor] = {}
+        self.leaves: list[dict[str, Any]] = []
+        self.numbers: dict[str, str] = {}
+        self.generators: list[list[int] | None] = []  # states; None: the default one
+        self.devices: dict[str, str] = {}  # by the numbers that the words have for them
+        self._name_of: dict[int, str] = {}  # of a memory
+        self._leaf_of: dict[int, int] = {}  # by id of the tensor
+        self._number_of: dict[tuple[int, Any, int], str] = {}
+        self._generator_of: dict[int, int] = {}
+        self._held: list[Any] = []  # whose ids are known
+
+    def program(self, number: int, entry: CompiledGraph) -> dict[str, Any]:
+        """What a file says of one program."""
+        capture = entry.capture
+        _require_plain(capture)
+        self._capture, self._entry = capture, entry
+        leaves = self._own_leaves()  # first: the file has memory in the shape of what is known
+        words, operations, memories = _core.serialized(capture.planned)
+        self.words[f"{WORDS}{number}"] = words
+        for place in capture.planned.devices():
+            self.devices[str(place)] = str(_core.stand_in([], [], 0, place).device)
+        return {
+            "operations": operations,
+            "memories": [self.memory(x) for x in memories],
+            "modes": entry.modes,
+            "arguments": [encode(x, "an argument") for x in entry.description],
+            "facts": [fact_of(x, f"argument {i}") for i, x in enumerate(entry.facts)],
+            "numbers": [self._number(x) for x in capture.numbers],
+            "draws": [[self._generator(x), count] for x, count in capture.draws],
+            "result": encode(capture.tree, "a result"),
+            **leaves,
+        }
+
+    def _own_leaves(self) -> dict[str, Any]:
+        capture = self._capture
+        return {
+            "no_grad": [self.leaf(x) for x in capture.no_grad],
+            "set_grads": [
+                [self.leaf(x), output, None if fixed is None else self.leaf(fixed)]
+                for x, output, fixed in capture.set_grads
+            ],
+            "results": [[kind, self._result(kind, what)] for kind, what in capture.results],
+            "sources": [
+                self._source(x, layout)
+                for x, layout in zip(capture.arguments, capture.layouts, strict=True)
+            ],
+            "backward": self._backward(capture.backward),
+        }
+
+    # ---- what programs share
+
+    def memory(self, x: Tensor) -> str:
+        """The name of the tensor that is all of a memory."""
+        known = self._name_of.get(x._storage_id)
+        if known is not None:
+            return known
+        name, whole = self.names.get(x._storage_id, ("", x))
+        if not name:
+            count = len(self._name_of)
+            name = next(n for n in map("t{}".format, range(count, 2**62)) if self._is_free(n))
+        self._name_of[x._storage_id] = name
+        self.memories[name] = whole.detach()
+        self._held.append(x)
+        return name
+
+    def _is_free(self, name: str) -> bool:
+        return name not in self.memories and all(name != n for n, _ in self.names.values())
+
+    def leaf(self, x: Tensor | int) -> list[Any]:
+        """An argument by its number, or another tensor by that of its row."""
+        if isinstance(x, int):
+            return ["argument", x]
+        if id(x) not in self._leaf_of:
+            if node_of(x) is not None:
+                raise NotImplementedError(
+                    "save: a result or gradient is a tensor with a tape that was made outside of "
+                    "the compiled function; return a clone of it"
+                )
+            shows_all = x._storage_elements == x.numel() and x.is_contiguous()
+            memory = self.memory(x if shows_all else whole_memory(x))
+            self._leaf_of[id(x)] = len(self.leaves)
+            self._held.append(x)
+            self.leaves.append(
+                {
+                    "memory": memory,
+                    "dtype": x.dtype.name,
+                    "place": [list(x.shape), list(x.stride()), x.storage_offset()],
+                    "parameter": isinstance(x, TENSOR_CLASSES["Parameter"]),
+                    "requires_grad": x.requires_grad,
+                }
+            )
+        return ["leaf", self._leaf_of[id(x)]]
+
+    def _number(self, source: int | Location) -> Any:
+        if isinstance(source, int):
+            return source
+        key = id(source.holder), source.key, source.index
+        if key not in self._number_of:
+            base = "number" if source.key is None else str(source.key)
+            base += f"[{source.index}]" if source.index >= 0 else ""
+            names = (f"{base}_{i}" if i else base for i in range(2**62))
+            name = next(n for n in names if n not in self.numbers)
+            self._number_of[key] = name
+            self._held.append(source)
+            self.numbers[name] = float(source()).hex()
+        return self._number_of[key]
+
+    def _generator(self, generator: Generator) -> int:
+        if id(generator) not in self._generator_of:
+            self._generator_of[id(generator)] = len(self.generators)
+            is_default = generator is default_generator
+            self.generators.append(None if is_default else generator.get_state().tolist())
+            self._held.append(generator)
+        return self._generator_of[id(generator)]
+
+    # ---- what one program takes and gives
+
+    def _source(self, source: Any, layout: TensorGuard) -> list[Any]:
+        if isinstance(source, int):
+            return ["argument", source]
+        kind, what = source
+        if kind == "seed":
+            return ["seed", what, fact_of(layout, "a gradient")]
+        if kind == "grad":
+            return ["grad", self.leaf(what), fact_of(layout, "a gradient")]
+        raise NotImplementedError("save: two arguments share memory; pass clones")
+
+    def _result(self, kind: int, what: Any) -> Any:
+        if kind == VIEW:
+            of, which, *geometry = what
+            return [of, self.leaf(which) if of == OBJECT else which, *geometry]
+        return self.leaf(what) if kind in (OBJECT, ALIAS, GRAD) else what
+
+    def _backward(self, backward: Backward | None) -> dict[str, Any] | None:
+        if backward is None:
+            return None
+        return {
+            "error": backward.error,
+            "roots": backward.roots,
+            "spent": backward.spent,
+            "outputs": backward.outputs,
+            "shapes": [[list(shape), t.name, place] for shape, t, place in backward.shapes],
+            "targets": [
+                [None if t.leaf is None else self.leaf(t.leaf), t.position, t.output, t.reach]
+                for t in backward.targets
+            ],
+        }
+
+
+def _require_plain(capture: Capture) -> None:
+    """NotImplementedError for a program that stands for one argument alone."""
+    for i in sorted({*capture.kept, *capture.valued}):
+        raise NotImplementedError(
+            f"save: argument {i} is a tensor that the program is captured for: a parameter that is "
+            "passed in, one that the function reads by itself, too, or one whose values it looks "
+            "at; let the function come to it by itself, or pass a clone"
+        )
+
+
+def fact_of(guard: TensorGuard | type, where: str) -> Any:
+    """What an argument must be: "float", or dtype, shape, strides, device, and whether it requires
+    grad."""
+    if isinstance(guard, type):
+        if guard is not float:
+            raise NotImplementedError(f"save: {where} is a {guard.__name__}; pass a float")
+        return "float"
+    kind, own, dtype, shape, strides, place, wants = guard.row()
+    if kind is not Tensor or own:
+        raise NotImplementedError(
+            f"save: {where} is a {kind.__name__}, or has attributes, which a file does not hold; "
+            "pass x.detach()"
+        )
+    if guard.shared:
+        raise NotImplementedError(f"save: {where} shares memory with another one; pass clones")
+    return [ALL[dtype].name, list(shape), list(strides), place, wants]
