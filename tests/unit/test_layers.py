@@ -27,7 +27,7 @@ PYTHON_LAYERS = [
     {"random", "return_types", "decompositions"},
     {"autograd"},
     {"ops"},
-    {"io"},
+    {"io", "parameter"},
     {"compiler", "distributed"},
     {"linalg", "nn", "optim", "data", "serialization", "special"},
     {"amp", "library"},

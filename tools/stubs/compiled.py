@@ -330,10 +330,9 @@ def hot_body(module: ModuleType, unused: set[str]) -> list[str]:
     }
     constants, classes, functions = [], [], []
     for name, member in vars(module).items():
-        is_other = isinstance(member, (ModuleType, int, dict)) and name not in HOT_TYPES
-        if name.startswith("__") or is_other:
+        if name.startswith("__") or isinstance(member, (ModuleType, int, dict)):
             continue
-        if type(member) in (object, WeakValueDictionary, dict):
+        if type(member) in (object, WeakValueDictionary):
             unused.discard(name)
             constants.append(f"{name}: {entry(HOT_TYPES, 'HOT_TYPES', name)}\n")
         elif isinstance(member, type) and issubclass(member, Exception):

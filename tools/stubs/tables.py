@@ -166,7 +166,6 @@ HOT_TYPES = {
     "CaptureLog.guards": "int",
     "MISSING": "object",
     "OPTIMIZERS": "WeakValueDictionary[int, Any]",
-    "TENSOR_CLASSES": "dict[str, type[Any]]",
     "modes": "tuple[Any, ...]",
     "Location.holder": "Any",
     "Location.key": "Any",

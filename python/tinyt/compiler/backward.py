@@ -232,6 +232,7 @@ class Refusal:
         """Nothing is saved."""
 
     def __call__(self, node: Node, grads: list[Tensor | None]) -> list[Tensor | None]:
+        """RuntimeError."""
         raise RuntimeError(self._message)
 
 

@@ -102,7 +102,8 @@ SCHEMA = {
 def fits(value: Any, form: Any) -> bool:
     """Whether a JSON value has a form."""
     if isinstance(form, type):
-        return type(value) is form and (form is not int or abs(value) < 2**63)
+        fits_in_64_bits = not isinstance(value, int) or abs(value) < 2**63
+        return type(value) is form and fits_in_64_bits
     if isinstance(form, dict):
         is_dict = isinstance(value, dict) and value.keys() == form.keys()
         return is_dict and all(fits(value[key], part) for key, part in form.items())

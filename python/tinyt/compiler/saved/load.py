@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from tinyt import _core
 from tinyt._autograd import make_function_node, set_node
-from tinyt._capture import TENSOR_CLASSES, CompiledGraph, Location, TensorGuard
+from tinyt._capture import CompiledGraph, Location, TensorGuard
 from tinyt._core import CaptureError
 from tinyt._tensor import device, number_of_device
 from tinyt.compiler.backward import Backward, Refusal, Target
@@ -23,6 +24,7 @@ from tinyt.io import safetensors
 from tinyt.io.errors import SerializationError
 from tinyt.io.header import parse_json
 from tinyt.ops import tensor
+from tinyt.parameter import Parameter
 from tinyt.random import Generator, default_generator
 from tinyt.tensor import Tensor, prim
 
@@ -99,17 +101,20 @@ class LoadedFunction(Views):
         tensors: dict[str, Tensor],
         numbers: dict[str, float],
     ) -> None:
-        super().__init__(self._within)
+        super().__init__(partial(_within, name))
         self.tensors, self.numbers, self._given_name = tensors, numbers, name
         self.entries.extend(entries)
         for entry in entries:
             entry.confirm()
 
-    def _within(self, *args: Any, **kwargs: Any) -> Any:
-        raise CaptureError(
-            f"compile: {self._given_name} is a program of a file, which cannot be a part of "
-            "another one; call it outside the compiled function"
-        )
+    def save(
+        self,
+        f: str | PathLike[str] | BinaryIO,
+        tensors: Mapping[str, Tensor] | None = None,
+    ) -> None:
+        """As `Compiled.save`, with the tensors and numbers as they are now; by default under the
+        names that they have."""
+        super().save(f, self.tensors if tensors is None else tensors)
 
     def miss(self, args: tuple[Any, ...], kwargs: dict[str, Any], profile: Any = None) -> Any:
         """The error of a call that no program stands for."""
@@ -126,6 +131,14 @@ class LoadedFunction(Views):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._given_name}: {len(self.entries)} programs>"
+
+
+def _within(name: str, *args: Any, **kwargs: Any) -> Any:
+    """What stands for the function: another function that is compiled calls it."""
+    raise CaptureError(
+        f"compile: {name} is a program of a file, which cannot be a part of another one; call it "
+        "outside the compiled function"
+    )
 
 
 class SavedCapture:
@@ -210,7 +223,7 @@ class _Reader:
         _require(memory.dtype.name == row["dtype"], "a leaf has another dtype than its memory")
         x = prim.as_strided(memory, tuple(shape), tuple(stride), offset)
         if row["parameter"]:
-            x = TENSOR_CLASSES["Parameter"](x, row["requires_grad"])
+            x = Parameter(x, row["requires_grad"])
         elif row["requires_grad"]:
             x.requires_grad_()
         if x.numel() == memory.numel() and x.is_contiguous():

@@ -7,12 +7,13 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from tinyt import _core
-from tinyt._capture import TENSOR_CLASSES, Location
+from tinyt._capture import Location
 from tinyt.compiler.capture.capture import ALIAS, GRAD, OBJECT, VIEW, whole_memory
 from tinyt.compiler.saved.layout import FORMAT, METADATA, WORDS
 from tinyt.compiler.saved.values import encode
 from tinyt.dtypes import ALL
 from tinyt.io import safetensors
+from tinyt.parameter import Parameter
 from tinyt.random import default_generator
 from tinyt.tensor import Tensor, node_of
 from tinyt.version import __version__
@@ -45,9 +46,7 @@ def save_entries(
         "devices": writer.devices,
         "programs": programs,
     }
-    safetensors.write(
-        f, writer.memories | writer.words, {METADATA: safetensors.to_json(content)}
-    )
+    safetensors.write(f, writer.memories | writer.words, {METADATA: safetensors.to_json(content)})
 
 
 def _checked_names(tensors: Mapping[str, Tensor]) -> dict[int, tuple[str, Tensor]]:
@@ -156,7 +155,7 @@ class _Writer:
                     "memory": memory,
                     "dtype": x.dtype.name,
                     "place": [list(x.shape), list(x.stride()), x.storage_offset()],
-                    "parameter": isinstance(x, TENSOR_CLASSES["Parameter"]),
+                    "parameter": isinstance(x, Parameter),
                     "requires_grad": x.requires_grad,
                 }
             )

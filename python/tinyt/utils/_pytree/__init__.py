@@ -2,8 +2,8 @@
 
 PyTorch's `torch.utils._pytree`. Nodes are tuples, lists, dicts (in the order of their keys'
 insertion), `OrderedDict`, `defaultdict`, `deque`, named tuples, structured results of functions
-such as `max`, and what `register_pytree_node` adds; everything else, None too, is a leaf. A container
-that contains itself raises ValueError.
+such as `max`, and what `register_pytree_node` adds; everything else, None too, is a leaf. A
+container that contains itself raises ValueError.
 
 >>> from tinyt.utils import _pytree as pytree
 >>> leaves, spec = pytree.tree_flatten({"a": [1, 2], "b": (3,)})

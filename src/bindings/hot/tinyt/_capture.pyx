@@ -35,7 +35,5 @@ del _kind, _device
 include "self_check.pxi"
 # All that there are, by ids: programs read numbers from their options.
 OPTIMIZERS = weakref.WeakValueDictionary()
-# Those of tensors that a file of programs knows by name, beside Tensor itself.
-TENSOR_CLASSES = {}
 
 check_selves(globals(), type(describe))
