@@ -1,14 +1,19 @@
-"""`tinyt compile`: a graph that is a text, as C, as kernels of a GPU's language, or as a report."""
+"""`tinyt compile`: a graph, a text or one of a file of programs, as C, as kernels of a GPU's
+language, or as a report."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import tinyt
 from tinyt.cli.errors import CommandError
 from tinyt.compiler import export
+
+if TYPE_CHECKING:
+    from tinyt.compiler import Graph
 
 # Names of targets, and of the languages that the core prints.
 _LANGUAGES = {"opencl": "opencl", "cuda": "cuda", "hip": "hip", "msl": "metal", "wgsl": "wgsl"}
@@ -17,7 +22,11 @@ TARGETS = ("c", *_LANGUAGES, "report")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds those of `tinyt compile`."""
-    parser.add_argument("graph", metavar="GRAPH", help="a file as docs/graph-text.md says")
+    parser.add_argument(
+        "graph",
+        metavar="GRAPH",
+        help="a file as docs/graph-text.md says; or one of programs, whose last used one is taken",
+    )
     parser.add_argument(
         "--target",
         choices=TARGETS,
@@ -34,16 +43,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(command=compile_graph)
 
 
+def _graph_in(path: Path, tensors: str | None) -> Graph:
+    content = path.read_bytes()
+    if content[8:9] == b"{" and content[4:8] == bytes(4):  # a header's length, then its JSON
+        if tensors:
+            raise ValueError("--tensors is for a text: a file of programs has its own")
+        graph: Graph = tinyt.compiler.load(path).entries[0].capture.graph
+        return graph
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError:
+        raise ValueError("this is neither a text in UTF-8 nor a file of programs") from None
+    return tinyt.compiler.parse(text, tinyt.load(tensors) if tensors else None)
+
+
 def compile_graph(args: argparse.Namespace) -> int:
     """Writes or prints what the target says."""
     path = Path(args.graph)
     try:
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        raise CommandError(f"{path} is no text in UTF-8") from None
-    tensors = tinyt.load(args.tensors) if args.tensors else None
-    try:
-        graph = tinyt.compiler.parse(text, tensors)
+        graph = _graph_in(path, args.tensors)
         if args.target == "c":
             name = args.name or path.stem
             for file in export.graphs.export_graph(graph, args.out or name, name):

@@ -1,4 +1,4 @@
-"""`tinyt export`: a function as a program in another language."""
+"""`tinyt export`: a function, or a saved program, as a program in another language."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds those of `tinyt export`."""
     parser.add_argument(
         "function",
-        metavar="FILE.py:NAME",
-        help="a function or module that the file has under that name once it has run",
+        metavar="FILE.py:NAME|PROGRAM",
+        help="a function or module that the file has under that name once it has run; or a file of "
+        "programs (docs/programs.md)",
     )
     parser.add_argument("--target", choices=_TARGETS, default="c", help="the language (c)")
     parser.add_argument(
@@ -54,9 +55,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def export(args: argparse.Namespace) -> int:
     """Writes the project, and names its files."""
+    if args.arguments and args.input:
+        raise CommandError("--input and --arguments exclude each other")
+    given = tuple(_drawn(text, i) for i, text in enumerate(args.input))
+    try:
+        if Path(args.function).is_file():
+            if args.arguments:
+                raise CommandError("--arguments names something of a Python file")
+            compiled = tinyt.compiler.load(args.function)
+            name = args.name
+        else:
+            compiled, name, given = _of_python(args, given)
+        out = args.out or name or Path(args.function).stem
+        files = compiled.export_c(out, *given, name=name, weights=args.weights)
+    except (NotImplementedError, ValueError, RuntimeError, TypeError) as error:
+        raise CommandError(str(error)) from None
+    for path in files:
+        print(path)
+    return 0
+
+
+def _of_python(
+    args: argparse.Namespace, given: tuple[Any, ...]
+) -> tuple[Any, str, tuple[Any, ...]]:
+    """The compiled function that a file has, its name in C, and what it is called with."""
     file, separator, name = args.function.rpartition(":")
     if not separator or not name or not file:
-        raise CommandError(f"expected FILE.py:NAME, got {args.function!r}")
+        raise CommandError(f"expected FILE.py:NAME or a file of programs, got {args.function!r}")
     if not Path(file).is_file():
         raise CommandError(f"no such file: {file}")
     stand_in.install([])
@@ -65,24 +90,11 @@ def export(args: argparse.Namespace) -> int:
     function = _named(names, name, file)
     if not callable(function):
         raise CommandError(f"{name} in {file} is a {type(function).__name__}, not a function")
-    if args.arguments and args.input:
-        raise CommandError("--input and --arguments exclude each other")
     if args.arguments:
-        given = _named(names, args.arguments, file)
-        given = given() if callable(given) else given
-        given = given if isinstance(given, tuple) else (given,)
-    else:
-        given = tuple(_drawn(text, i) for i, text in enumerate(args.input))
-    compiled = _compiled(function)
-    known_as = args.name or name.rpartition(".")[2]
-    try:
-        out = args.out or known_as
-        files = compiled.export_c(out, *given, name=known_as, weights=args.weights)
-    except (NotImplementedError, ValueError, RuntimeError, TypeError) as error:
-        raise CommandError(str(error)) from None
-    for path in files:
-        print(path)
-    return 0
+        found = _named(names, args.arguments, file)
+        found = found() if callable(found) else found
+        given = found if isinstance(found, tuple) else (found,)
+    return _compiled(function), args.name or name.rpartition(".")[2], given
 
 
 def _named(names: dict[str, Any], name: str, file: str) -> Any:

@@ -108,6 +108,8 @@ def fits(value: Any, form: Any) -> bool:
         is_dict = isinstance(value, dict) and value.keys() == form.keys()
         return is_dict and all(fits(value[key], part) for key, part in form.items())
     if isinstance(form, ListOf):
+        if form.item is str:  # hundreds of names
+            return isinstance(value, list) and set(map(type, value)) <= {str}
         return isinstance(value, list) and all(fits(x, form.item) for x in value)
     if isinstance(form, Row):
         is_row = isinstance(value, list) and len(value) == len(form.items)

@@ -199,7 +199,7 @@ class _Reader:
             here = number_of_device(device(name).require_present())
             _require(str(here) == number, f"{name} has another number in this process")
         self.memories = {
-            name: tensors[name].to(device(place).require_present())
+            name: tensors[name] if place == "cpu" else tensors[name].to(device(place))
             for name, place in content["memories"].items()
         }
         self.tensors = dict(self.memories)
