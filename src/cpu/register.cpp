@@ -1,5 +1,6 @@
 // The CPU's kernels, one per row of ops.def.
 #include <array>
+#include <mutex>
 
 #include "core/device/device.h"
 #include "core/graph/fusion_target.h"
@@ -147,11 +148,14 @@ size_t workspace_of(const KernelCall& call) {
 }
 
 void register_cpu() {
-  const DeviceKind kind = register_device("cpu", runtime());
-  register_kernels(kind, kKernels);
-  static const TileTarget target;
-  register_fusion_target(kind, target);
-  register_scalar_definitions(definitions());
+  static std::once_flag once;  // whichever front end comes first
+  std::call_once(once, [] {
+    const DeviceKind kind = register_device("cpu", runtime());
+    register_kernels(kind, kKernels);
+    static const TileTarget target;
+    register_fusion_target(kind, target);
+    register_scalar_definitions(definitions());
+  });
 }
 
 }  // namespace tinyt::cpu
