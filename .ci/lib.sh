@@ -83,6 +83,9 @@ need_renderer() {
   need libgl1-mesa-dri compgen -G "/usr/lib/*/dri/swrast_dri.so"
 }
 
+# What the examples of the C interface are written in, beside C.
+need_luajit() { need luajit has luajit; }
+
 # new_venv DIR: a new environment; the python to use is DIR/bin/python.
 new_venv() {
   python3 -m venv "$1"

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import tinyt
 from c_program import run_both, same_bits
 
@@ -27,11 +29,19 @@ def values(dtype: str, *shape: int, special: bool = True) -> tinyt.Tensor:
 
 
 def check(
-    folder: Path, names: list[str], function: Callable[..., Any], *args: tinyt.Tensor
+    folder: Path,
+    names: list[str],
+    function: Callable[..., Any],
+    *args: tinyt.Tensor,
+    within: float = 0,
 ) -> None:
-    """The C has the program's bits, and functions of templates that begin so in it."""
+    """The C has the program's bits, or is so near to it, relatively; and it has functions of
+    templates that begin so."""
     for k, (have, want) in enumerate(run_both(folder, function, *args)):
-        assert same_bits(have, want), (k, have, want)
+        if within:
+            np.testing.assert_allclose(have.numpy(), want.numpy(), within, 0)
+        else:
+            assert same_bits(have, want), (k, have, want)
     text = (folder / "program.c").read_text(encoding="utf-8")
     for name in names:
         assert f"static void {name}_" in text or f"static int {name}_" in text, name

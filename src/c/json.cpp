@@ -189,7 +189,34 @@ class JsonParser {
   size_t at_ = 0;
 };
 
-Json Json::parse(std::string_view text) { return JsonParser(text).parse(); }
+namespace {
+
+// Whether a text is UTF-8: no byte out of place, no character in more bytes than it needs, none
+// that is half of a pair or beyond the last one.
+bool is_utf8(std::string_view text) {
+  for (size_t at = 0; at < text.size();) {
+    const auto first = static_cast<unsigned char>(text[at++]);
+    if (first < 0x80) continue;
+    const int more = first >= 0xF0 ? 3 : first >= 0xE0 ? 2 : 1;
+    if (first < 0xC2 || first > 0xF4 || text.size() - at < static_cast<size_t>(more)) return false;
+    uint32_t c = first & (0x3FU >> more);
+    for (int i = 0; i < more; ++i) {
+      const auto byte = static_cast<unsigned char>(text[at++]);
+      if ((byte & 0xC0) != 0x80) return false;
+      c = c << 6 | (byte & 0x3F);
+    }
+    constexpr uint32_t kLeast[] = {0, 0x80, 0x800, 0x10000};
+    if (c < kLeast[more] || c > 0x10FFFF || (c >= 0xD800 && c <= 0xDFFF)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Json Json::parse(std::string_view text) {
+  check(is_utf8(text), "the JSON is not UTF-8");
+  return JsonParser(text).parse();
+}
 
 bool Json::boolean() const {
   check(kind_ == Kind::Bool, "expected true or false in the JSON");

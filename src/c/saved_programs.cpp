@@ -325,9 +325,13 @@ bool SavedPrograms::stands_for(const One& one, std::span<const Tensor* const> le
     if (x.dtype() != fact.dtype || !(x.shape() == fact.shape) || !(x.strides() == fact.strides))
       return false;
   }
-  return std::ranges::none_of(one.no_gradients, [&](int64_t at) {
+  const auto has_gradient = [&](int64_t at) {
     return at >= 0 && leaves_[static_cast<size_t>(at)].grad;
-  });
+  };
+  return std::ranges::none_of(one.no_gradients, has_gradient) &&
+         std::ranges::all_of(one.sources, [&](const Source& source) {
+           return source.kind != Source::kGradient || has_gradient(source.at);
+         });
 }
 
 std::vector<Tensor> SavedPrograms::run(std::span<const Tensor> tensors,
@@ -373,8 +377,6 @@ std::vector<Tensor> SavedPrograms::run_one(One& one, std::span<const Tensor* con
     } else if (source.kind == Source::kLater) {
       arguments.emplace_back();
     } else {
-      require(static_cast<bool>(leaves_[at].grad), ErrorKind::Value,
-              "run: the program adds to a gradient that is not there");
       arguments.push_back(leaves_[at].grad);
       is_read[at] = true;
     }

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import tinyt
-from c_library import compiles, has_fma
+from c_library import LEVEL, compiles, has_fma
 from export_values import DTYPES, FLOATS, check, values
 
 pytestmark = [compiles, has_fma, pytest.mark.host]
@@ -40,7 +40,10 @@ def test_sums_and_products(tmp_path: Path, dtype: str, special: bool) -> None:
     args = shaped(dtype, special)
     if getattr(tinyt, dtype).is_floating_point and not special:
         args = [(x * 1.37).abs() ** 0.03 for x in args]
-    check(tmp_path, ["tt_cumsum", "tt_cumprod"], scanned, *args)
+    # Blocks of running sums are as wide as a register: the C has those of level v3.
+    is_other = dtype == "float64" and "v3" not in LEVEL and not special
+    within = 1e-14 if is_other else 0
+    check(tmp_path, ["tt_cumsum", "tt_cumprod"], scanned, *args, within=within)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

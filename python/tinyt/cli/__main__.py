@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 import tinyt
-from tinyt.cli import bench, compile, export, run, train
+from tinyt.cli import bench, compile, config, export, run, train
 from tinyt.cli.chars import generate
 from tinyt.cli.errors import CommandError, one_line
 from tinyt.cli.evaluate import evaluate
@@ -26,6 +26,8 @@ examples:
                                           a model as a project in C
   tinyt compile graph.txt --target opencl
                                           the fused kernels of a graph in a language
+  cc main.c $(tinyt config --cflags --libs)
+                                          a program in C that uses tinyt
   tinyt bench                             some operations beside NumPy and PyTorch
   tinyt info                              version, instruction set, threads, memory
 
@@ -97,16 +99,25 @@ def _add_writers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     compile.add_arguments(
         commands.add_parser(
             "compile",
-            help="plan a graph that is a text",
-            description="Plan a graph that is a text (docs/graph-text.md): as C, as the fused "
-            "kernels of a GPU's language, or as a report.",
+            help="plan a graph of a file",
+            description="Plan a graph that is a text (docs/graph-text.md) or one of a file of "
+            "programs (docs/programs.md): as C, as the fused kernels of a GPU's language, or as a "
+            "report.",
         )
     )
     export.add_arguments(
         commands.add_parser(
             "export",
             help="write a function as C",
-            description="Write the program of a function or module as C99 (docs/export.md).",
+            description="Write the program of a function or module, or one of a file of "
+            "programs, as C99 (docs/export.md).",
+        )
+    )
+    config.add_arguments(
+        commands.add_parser(
+            "config",
+            help="flags for programs in C",
+            description="Print where the C interface is (docs/c-interface.md).",
         )
     )
 

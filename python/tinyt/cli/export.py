@@ -59,7 +59,7 @@ def export(args: argparse.Namespace) -> int:
         raise CommandError("--input and --arguments exclude each other")
     given = tuple(_drawn(text, i) for i, text in enumerate(args.input))
     try:
-        if Path(args.function).is_file():
+        if Path(args.function).is_file() and not args.function.endswith(".py"):
             if args.arguments:
                 raise CommandError("--arguments names something of a Python file")
             compiled = tinyt.compiler.load(args.function)
