@@ -11,11 +11,6 @@ namespace {
 
 constexpr int kMostDepth = 100;
 
-template <class... Parts>
-void check(bool ok, const Parts&... parts) {
-  require(ok, ErrorKind::Runtime, "load: ", parts...);
-}
-
 }  // namespace
 
 class JsonParser {
@@ -31,7 +26,7 @@ class JsonParser {
 
  private:
   void check_here(bool ok, std::string_view what) const {
-    check(ok, "the JSON has ", what, " at byte ", at_);
+    check_file(ok, "the JSON has ", what, " at byte ", at_);
   }
 
   void skip() {
@@ -214,37 +209,37 @@ bool is_utf8(std::string_view text) {
 }  // namespace
 
 Json Json::parse(std::string_view text) {
-  check(is_utf8(text), "the JSON is not UTF-8");
+  check_file(is_utf8(text), "the JSON is not UTF-8");
   return JsonParser(text).parse();
 }
 
 bool Json::boolean() const {
-  check(kind_ == Kind::Bool, "expected true or false in the JSON");
+  check_file(kind_ == Kind::Bool, "expected true or false in the JSON");
   return integer_ != 0;
 }
 
 int64_t Json::integer() const {
-  check(kind_ == Kind::Integer, "expected an integer in the JSON");
+  check_file(kind_ == Kind::Integer, "expected an integer in the JSON");
   return integer_;
 }
 
 const std::string& Json::text() const {
-  check(kind_ == Kind::Text, "expected a text in the JSON");
+  check_file(kind_ == Kind::Text, "expected a text in the JSON");
   return text_;
 }
 
 const std::vector<Json>& Json::items() const {
-  check(kind_ == Kind::List, "expected a list in the JSON");
+  check_file(kind_ == Kind::List, "expected a list in the JSON");
   return items_;
 }
 
 const std::vector<std::pair<std::string, Json>>& Json::members() const {
-  check(kind_ == Kind::Object, "expected an object in the JSON");
+  check_file(kind_ == Kind::Object, "expected an object in the JSON");
   return members_;
 }
 
 const Json& Json::operator[](size_t i) const {
-  check(i < items().size(), "a list of the JSON is too short");
+  check_file(i < items().size(), "a list of the JSON is too short");
   return items_[i];
 }
 
@@ -256,7 +251,7 @@ const Json* Json::find(std::string_view key) const {
 
 const Json& Json::operator[](std::string_view key) const {
   const Json* found = find(key);
-  check(found != nullptr, "the JSON has no ", key);
+  check_file(found != nullptr, "the JSON has no ", key);
   return *found;
 }
 

@@ -7,7 +7,15 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/error.h"
+
 namespace tinyt {
+
+// What is wrong with a file is an error of the kind Runtime.
+template <class... Parts>
+void check_file(bool ok, const Parts&... parts) {
+  require(ok, ErrorKind::Runtime, "load: ", parts...);
+}
 
 class Json {
  public:

@@ -23,11 +23,6 @@ constexpr size_t kMostRankInFile = 64;
 constexpr std::string_view kMetadata = "__metadata__", kPairs = "tinyt.complex128";
 static_assert(std::endian::native == std::endian::little, "values of the format are little-endian");
 
-template <class... Parts>
-void check(bool ok, const Parts&... parts) {
-  require(ok, ErrorKind::Runtime, "load: ", parts...);
-}
-
 [[noreturn]] void fail_with_errno(std::string_view what, const std::string& path) {
   fail(ErrorKind::Runtime, what, " ", path, ": ", std::strerror(errno));
 }
@@ -53,7 +48,7 @@ void read_all(int fd, void* to, size_t bytes, const std::string& path) {
     const ssize_t done = read(fd, at, bytes);
     if (done < 0 && errno == EINTR) continue;
     if (done < 0) fail_with_errno("load: cannot read", path);
-    check(done > 0, path, " ends too early");
+    check_file(done > 0, path, " ends too early");
     at += done;
     bytes -= static_cast<size_t>(done);
   }
@@ -94,16 +89,16 @@ struct Entry {
 };
 
 Entry entry_of(const std::string& name, const Json& row) {
-  check(row.members().size() == 3, "an entry has dtype, shape and data_offsets alone");
+  check_file(row.members().size() == 3, "an entry has dtype, shape and data_offsets alone");
   const std::vector<int64_t> shape = row["shape"].integers();
   const std::vector<int64_t> offsets = row["data_offsets"].integers();
-  check(shape.size() <= kMostRankInFile, "a tensor has ", shape.size(), " dimensions");
-  check(offsets.size() == 2 && offsets[0] >= 0 && offsets[0] <= offsets[1],
-        "the data_offsets of a tensor are [begin, end]");
-  for (int64_t size : shape) check(size >= 0, "a size is ", size);
+  check_file(shape.size() <= kMostRankInFile, "a tensor has ", shape.size(), " dimensions");
+  check_file(offsets.size() == 2 && offsets[0] >= 0 && offsets[0] <= offsets[1],
+             "the data_offsets of a tensor are [begin, end]");
+  for (int64_t size : shape) check_file(size >= 0, "a size is ", size);
   Entry out{name, dtype_in_file(row["dtype"].text()), Dims(shape), offsets[0], offsets[1]};
-  check(bytes_of("load", out.shape, out.dtype) == static_cast<size_t>(out.end - out.begin),
-        "the data of a tensor has another length than its shape");
+  check_file(bytes_of("load", out.shape, out.dtype) == static_cast<size_t>(out.end - out.begin),
+             "the data of a tensor has another length than its shape");
   return out;
 }
 
@@ -122,9 +117,9 @@ std::vector<Entry> entries_of(const Json& header, TensorFile& file) {
   if (const std::string* pairs = file.find_metadata(kPairs)) {
     for (const Json& name : Json::parse(*pairs).items()) {
       const auto at = std::ranges::find(out, name.text(), &Entry::name);
-      check(at != out.end() && at->dtype == DType::Float64 && !at->shape.empty() &&
-                at->shape.back() == 2,
-            "a tensor of pairs is none");
+      check_file(at != out.end() && at->dtype == DType::Float64 && !at->shape.empty() &&
+                     at->shape.back() == 2,
+                 "a tensor of pairs is none");
       at->dtype = DType::Complex128;
       at->shape.pop_back();
     }
@@ -152,25 +147,25 @@ TensorFile read_tensors(const std::string& path) {
   if (file.get() < 0) fail_with_errno("load: cannot open", path);
   struct stat facts{};
   if (fstat(file.get(), &facts) != 0) fail_with_errno("load: cannot open", path);
-  check(S_ISREG(facts.st_mode), path, " is no regular file");
+  check_file(S_ISREG(facts.st_mode), path, " is no regular file");
   const auto size = static_cast<uint64_t>(facts.st_size);
   uint64_t length = 0;
-  check(size >= sizeof(length), "a file needs at least 8 bytes, this one has ", size);
+  check_file(size >= sizeof(length), "a file needs at least 8 bytes, this one has ", size);
   read_all(file.get(), &length, sizeof(length), path);
-  check(length <= kMostHeader && length <= size - sizeof(length), "the header claims ", length,
-        " bytes, the file has ", size);
+  check_file(length <= kMostHeader && length <= size - sizeof(length), "the header claims ", length,
+             " bytes, the file has ", size);
   TensorFile out;
   out.header.resize(length);
   read_all(file.get(), out.header.data(), length, path);
-  check(out.header.starts_with('{'), "the header does not start with '{'");
+  check_file(out.header.starts_with('{'), "the header does not start with '{'");
   const std::vector<Entry> entries = entries_of(Json::parse(out.header), out);
   int64_t at = 0;
   for (const Entry& entry : entries) {
-    check(entry.begin == at, "the data of tensors overlaps or has gaps");
+    check_file(entry.begin == at, "the data of tensors overlaps or has gaps");
     at = entry.end;
   }
-  check(static_cast<uint64_t>(at) == size - sizeof(length) - length, "the tensors take ", at,
-        " bytes, the file has others");
+  check_file(static_cast<uint64_t>(at) == size - sizeof(length) - length, "the tensors take ", at,
+             " bytes, the file has others");
   for (const Entry& entry : entries) {
     const Tensor x = Tensor::empty(entry.shape, entry.dtype);
     if (x.numel() > 0)

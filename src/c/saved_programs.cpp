@@ -28,11 +28,6 @@ enum ResultKind : int64_t {
   kKinds
 };
 
-template <class... Parts>
-void check(bool ok, const Parts&... parts) {
-  require(ok, ErrorKind::Runtime, "load: ", parts...);
-}
-
 DType dtype_named(const std::string& name) {
   for (int i = 0; i < kDTypeCount; ++i)
     if (kDTypes[i].name == name) return static_cast<DType>(i);
@@ -41,7 +36,7 @@ DType dtype_named(const std::string& name) {
 
 Dims sizes_in(const Json& row) {
   const std::vector<int64_t> list = row.integers();
-  for (int64_t size : list) check(size >= 0, "a size is ", size);
+  for (int64_t size : list) check_file(size >= 0, "a size is ", size);
   const Dims out(list);
   numel_of(out);
   return out;
@@ -56,32 +51,32 @@ double float_in(const std::string& text) {
     out = rest == "inf" ? std::numeric_limits<double>::infinity()
                         : std::numeric_limits<double>::quiet_NaN();
   } else {
-    check(rest.starts_with("0x"), "a number is no hexadecimal one");
+    check_file(rest.starts_with("0x"), "a number is no hexadecimal one");
     rest.remove_prefix(2);
     const auto [stop, error] =
         std::from_chars(rest.data(), rest.data() + rest.size(), out, std::chars_format::hex);
-    check(error == std::errc() && stop == rest.data() + rest.size(), "a number is none");
+    check_file(error == std::errc() && stop == rest.data() + rest.size(), "a number is none");
   }
   return is_negative ? -out : out;
 }
 
 // A tensor of a shape in memory that must hold it.
 Tensor view_of(const Tensor& memory, const Dims& shape, const Dims& strides, int64_t offset) {
-  check(strides.size() == shape.size() && offset >= 0, "a view has ", strides.size(),
-        " strides and offset ", offset);
+  check_file(strides.size() == shape.size() && offset >= 0, "a view has ", strides.size(),
+             " strides and offset ", offset);
   const Tensor out = memory.view(shape, strides, offset);
   if (out.numel() == 0) return out;
   int64_t first = offset, last = offset;
   for (size_t d = 0; d < shape.size(); ++d) {
     int64_t reach = 0;
     int64_t& end = strides[d] < 0 ? first : last;
-    check(!__builtin_mul_overflow(strides[d], shape[d] - 1, &reach) &&
-              !__builtin_add_overflow(end, reach, &end),
-          "a view reaches too far");
+    check_file(!__builtin_mul_overflow(strides[d], shape[d] - 1, &reach) &&
+                   !__builtin_add_overflow(end, reach, &end),
+               "a view reaches too far");
   }
   const auto bytes = memory.storage().buffer.bytes;
-  check(first >= 0 && last < static_cast<int64_t>(bytes / memory.itemsize()),
-        "a view lies outside of its memory");
+  check_file(first >= 0 && last < static_cast<int64_t>(bytes / memory.itemsize()),
+             "a view lies outside of its memory");
   return out;
 }
 
@@ -96,11 +91,11 @@ std::string text_of(DType dtype, std::span<const int64_t> shape) {
 
 SavedPrograms::SavedPrograms(const std::string& path) : file_(read_tensors(path)) {
   const std::string* text = file_.find_metadata(kProgramMetadata);
-  check(text != nullptr, path, " holds no programs");
+  check_file(text != nullptr, path, " holds no programs");
   const Json content = Json::parse(*text);
-  check(content["format"].integer() == kProgramFormat, "the programs are in format ",
-        content["format"].integer(), ", written by version ", content["version"].text(),
-        " of tinyt; this version reads format ", kProgramFormat);
+  check_file(content["format"].integer() == kProgramFormat, "the programs are in format ",
+             content["format"].integer(), ", written by version ", content["version"].text(),
+             " of tinyt; this version reads format ", kProgramFormat);
   for (const auto& [place, name] : content["devices"].members())
     require(place == "0" && name.text() == "cpu", ErrorKind::NotImplemented,
             "load: a program runs on ", name.text(), ", but the C interface knows the CPU alone");
@@ -113,13 +108,13 @@ SavedPrograms::SavedPrograms(const std::string& path) : file_(read_tensors(path)
     if (!made.is_default) {
       made.seed = state[0].integer();
       made.offset = state[1].integer();
-      check(made.offset >= 0, "a generator stands at ", made.offset);
+      check_file(made.offset >= 0, "a generator stands at ", made.offset);
     }
     generators_.push_back(made);
   }
   seed((uint64_t{std::random_device{}()} << 32) | std::random_device{}());
   const std::vector<Json>& rows = content["programs"].items();
-  check(!rows.empty(), "there is no program");
+  check_file(!rows.empty(), "there is no program");
   for (size_t i = 0; i < rows.size(); ++i) programs_.push_back(read_program(rows[i], i));
 }
 
@@ -130,7 +125,7 @@ void SavedPrograms::save(const std::string& path) const {
 
 void SavedPrograms::read_memories(const Json& content) {
   for (const auto& [name, place] : content["memories"].members()) {
-    check(file_.find(name) != nullptr && place.text() == "cpu", "there is no memory ", name);
+    check_file(file_.find(name) != nullptr && place.text() == "cpu", "there is no memory ", name);
     names_.push_back(name);
   }
 }
@@ -138,10 +133,10 @@ void SavedPrograms::read_memories(const Json& content) {
 void SavedPrograms::read_leaves(const Json& content) {
   for (const Json& row : content["leaves"].items()) {
     const std::string& name = row["memory"].text();
-    check(std::ranges::find(names_, name) != names_.end(), "there is no memory ", name);
+    check_file(std::ranges::find(names_, name) != names_.end(), "there is no memory ", name);
     const Tensor& memory = *file_.find(name);
-    check(dtype_named(row["dtype"].text()) == memory.dtype(),
-          "a leaf has another dtype than its memory");
+    check_file(dtype_named(row["dtype"].text()) == memory.dtype(),
+               "a leaf has another dtype than its memory");
     const Json& place = row["place"];
     const Tensor x =
         view_of(memory, sizes_in(place[0]), Dims(place[1].integers()), place[2].integer());
@@ -153,15 +148,15 @@ void SavedPrograms::read_leaves(const Json& content) {
 SavedPrograms::Fact SavedPrograms::read_fact(const Json& row) const {
   Fact out;
   if (row.is_text()) {
-    check(row.text() == "float", "an argument is neither a tensor nor a float");
+    check_file(row.text() == "float", "an argument is neither a tensor nor a float");
     out.is_float = true;
     return out;
   }
   out.dtype = dtype_named(row[0].text());
   out.shape = sizes_in(row[1]);
   out.strides = Dims(row[2].integers());
-  check(out.strides.size() == out.shape.size(), "an argument has other strides than sizes");
-  check(row[3].integer() == 0, "an argument is on another device");
+  check_file(out.strides.size() == out.shape.size(), "an argument has other strides than sizes");
+  check_file(row[3].integer() == 0, "an argument is on another device");
   return out;
 }
 
@@ -170,16 +165,16 @@ int64_t SavedPrograms::leaf(const Json& row) const {
   const std::string& kind = row[0].text();
   const int64_t at = row[1].integer();
   if (kind == "argument") {
-    check(at >= 0 && at < INT32_MAX, "there is no argument ", at);
+    check_file(at >= 0 && at < INT32_MAX, "there is no argument ", at);
     return -2 - at;
   }
-  check(kind == "leaf" && at >= 0 && at < std::ssize(leaves_), "there is no such tensor");
+  check_file(kind == "leaf" && at >= 0 && at < std::ssize(leaves_), "there is no such tensor");
   return at;
 }
 
 int64_t SavedPrograms::argument(const One& one, int64_t at) const {
-  check(at >= 0 && at < std::ssize(one.facts) && !one.facts[static_cast<size_t>(at)].is_float,
-        "there is no tensor among the arguments with number ", at);
+  check_file(at >= 0 && at < std::ssize(one.facts) && !one.facts[static_cast<size_t>(at)].is_float,
+             "there is no tensor among the arguments with number ", at);
   return at;
 }
 
@@ -187,21 +182,21 @@ std::unique_ptr<SavedPrograms::One> SavedPrograms::read_program(const Json& row,
                                                                 size_t number) const {
   auto one = std::make_unique<One>();
   const Tensor* words = file_.find(std::string(kWordsPrefix) + std::to_string(number));
-  check(words && words->dtype() == DType::Int64 && words->rank() == 1, "program ", number,
-        " has no words");
+  check_file(words && words->dtype() == DType::Int64 && words->rank() == 1, "program ", number,
+             " has no words");
   std::vector<std::string> operations;
   for (const Json& name : row["operations"].items()) operations.push_back(name.text());
   std::vector<Tensor> memories;
   for (const Json& name : row["memories"].items()) {
-    check(std::ranges::find(names_, name.text()) != names_.end(), "there is no memory ",
-          name.text());
+    check_file(std::ranges::find(names_, name.text()) != names_.end(), "there is no memory ",
+               name.text());
     memories.push_back(*file_.find(name.text()));
   }
   for (const Json& draw : row["draws"].items()) {
     const int64_t generator = draw[0].integer(), count = draw[1].integer();
-    check(generator >= 0 && generator < std::ssize(generators_) && count >= 0 &&
-              count < kMostCounters,
-          "there is no generator ", generator);
+    check_file(generator >= 0 && generator < std::ssize(generators_) && count >= 0 &&
+                   count < kMostCounters,
+               "there is no generator ", generator);
     one->draws.emplace_back(generator, count);
   }
   one->graph = deserialize({words->ptr<int64_t>(), static_cast<size_t>(words->numel())}, operations,
@@ -243,37 +238,38 @@ void SavedPrograms::read_sources(One& one, const Json& row) const {
     } else if (kind == "seed") {
       one.sources.push_back({Source::kLater, -1});
     } else {
-      check(kind == "grad", "there is no such source");
+      check_file(kind == "grad", "there is no such source");
       const int64_t of = leaf(source[1]);
       require(of >= 0, ErrorKind::NotImplemented,
               "load: a program adds to the gradient of an argument, which C has none of");
       one.sources.push_back({Source::kGradient, of});
     }
   }
-  check(one.sources.size() == one.graph->arguments().size(),
-        "the sources of a program's arguments are others");
+  check_file(one.sources.size() == one.graph->arguments().size(),
+             "the sources of a program's arguments are others");
   for (const Json& number : row["numbers"].items()) {
     if (number.is_text()) {
       const auto at = std::ranges::find(numbers_, number.text(), &Number::name);
-      check(at != numbers_.end(), "there is no number ", number.text());
+      check_file(at != numbers_.end(), "there is no number ", number.text());
       one.numbers.push_back({false, at - numbers_.begin()});
       continue;
     }
     const int64_t at = number.integer();
-    check(at >= 0 && at < std::ssize(one.facts) && one.facts[static_cast<size_t>(at)].is_float,
-          "argument ", at, " is no float");
+    check_file(at >= 0 && at < std::ssize(one.facts) && one.facts[static_cast<size_t>(at)].is_float,
+               "argument ", at, " is no float");
     one.numbers.push_back({true, at});
   }
 }
 
 SavedPrograms::Result SavedPrograms::read_result(const One& one, const Json& row) const {
   const auto in = [](int64_t at, int64_t limit, std::string_view what) {
-    check(at >= 0 && at < limit, "there is no ", what, " ", at);
+    check_file(at >= 0 && at < limit, "there is no ", what, " ", at);
     return at;
   };
-  Result out{.kind = row[0].integer()};
+  Result out{};
+  out.kind = row[0].integer();
   const Json& what = row[1];
-  check(out.kind >= 0 && out.kind < kKinds, "there is no such result");
+  check_file(out.kind >= 0 && out.kind < kKinds, "there is no such result");
   const auto place = [&](int64_t kind, const Json& at) {
     if (kind == kOutput) return in(at.integer(), std::ssize(one.graph->outputs()), "output");
     if (kind == kOfArgument) return in(at.integer(), std::ssize(one.facts), "argument");
@@ -281,24 +277,25 @@ SavedPrograms::Result SavedPrograms::read_result(const One& one, const Json& row
       return in(at.integer(), static_cast<int64_t>(one.graph->shared_scalars()->table().size()),
                 "number");
     const int64_t found = leaf(at);
-    check(found >= 0 || kind == kGrad, "a result is no tensor of the file");
+    check_file(found >= 0 || kind == kGrad, "a result is no tensor of the file");
     return found;
   };
   if (out.kind != kView) {
     out.at = place(out.kind, what);
-    check(out.kind != kOutput || out.at < static_cast<int64_t>(one.outputs),
-          "there is no such output");
+    check_file(out.kind != kOutput || out.at < static_cast<int64_t>(one.outputs),
+               "there is no such output");
     return out;
   }
   out.of = what[0].integer();
-  check(out.of == kOutput || out.of == kOfArgument || out.of == kObject, "there is no such view");
+  check_file(out.of == kOutput || out.of == kOfArgument || out.of == kObject,
+             "there is no such view");
   out.at = place(out.of, what[1]);
   if (out.of == kOfArgument) argument(one, out.at);
   out.once = sizes_in(what[2]);
   out.shape = sizes_in(what[3]);
   out.strides = Dims(what[4].integers());
   out.offset = what[5].integer();
-  check(out.once.size() == out.shape.size(), "a view has other sizes than its memory");
+  check_file(out.once.size() == out.shape.size(), "a view has other sizes than its memory");
   return out;
 }
 
@@ -306,10 +303,10 @@ void SavedPrograms::read_gradients(One& one, const Json& row) const {
   for (const Json& x : row["no_grad"].items()) one.no_gradients.push_back(leaf(x));
   for (const Json& x : row["set_grads"].items()) {
     SetGradient out{leaf(x[0]), x[1].integer(), x[2].is_null() ? -1 : leaf(x[2])};
-    check(out.output < static_cast<int64_t>(one.outputs) && out.output > -INT32_MAX,
-          "there is no output ", out.output);
+    check_file(out.output < static_cast<int64_t>(one.outputs) && out.output > -INT32_MAX,
+               "there is no output ", out.output);
     if (out.output < -1) argument(one, -2 - out.output);
-    check(out.fixed >= -1, "a gradient that was there is no argument");
+    check_file(out.fixed >= -1, "a gradient that was there is no argument");
     one.set_gradients.push_back(out);
   }
 }

@@ -69,19 +69,25 @@ __all__ = [
     "wrap_numpy",
 ]
 
-# In the order in which they are searched; the first one loads nothing else.
-_MODULES = (
-    *("switches", "capture.dynamic", "graph.graph", "graph.interpreter", "passes"),
-    *("capture.recording", "rewriting", "graph.parse", "saved.load"),
-)
+# What each module has of these; it is loaded when one of them is first asked for.
+_NAMES = {
+    "capture.dynamic": ("mark_dynamic",),
+    "capture.recording": ("Recording", "record"),
+    "graph.graph": ("Graph", "Node", "Value"),
+    "graph.interpreter": ("interpret",),
+    "graph.parse": ("GraphSyntaxError", "parse"),
+    "passes": ("simplify",),
+    "rewriting": ("Rewrite", "rewrite"),
+    "saved.load": ("LoadedFunction", "load"),
+}
+_MODULES = {name: module for module, names in _NAMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
     if name in __all__:
-        for module in map(import_module, (f"{__name__}.{m}" for m in _MODULES)):
-            if name in vars(module):
-                globals()[name] = vars(module)[name]
-                return globals()[name]
+        module = import_module(f"{__name__}.{_MODULES.get(name, 'switches')}")
+        globals()[name] = vars(module)[name]
+        return globals()[name]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

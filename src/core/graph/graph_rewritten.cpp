@@ -11,11 +11,6 @@ namespace {
 constexpr int64_t kGraphFormat = 1;
 constexpr int64_t kMadeByPass = -1;  // an origin; those below name other recordings
 
-template <class... Parts>
-void check(bool ok, const Parts&... parts) {
-  require(ok, ErrorKind::Runtime, "graph: ", parts...);
-}
-
 }  // namespace
 
 // Reads the array, one part after another, into a graph over the same inputs.
@@ -28,14 +23,14 @@ class Rewriting {
 
   void run(std::span<const Tensor> inputs) {
     const int64_t format = words_.next(), known = words_.next();
-    check(format == kGraphFormat, "the array is of format ", format, ", not ", kGraphFormat);
-    check(known == static_cast<int64_t>(old_.values_.size()), "the recording has ",
-          old_.values_.size(), " values, not ", known);
+    check_graph(format == kGraphFormat, "the array is of format ", format, ", not ", kGraphFormat);
+    check_graph(known == static_cast<int64_t>(old_.values_.size()), "the recording has ",
+                old_.values_.size(), " values, not ", known);
     read_values();
     read_inputs(inputs);
     read_nodes();
     read_ends();
-    check(words_.at_end(), "the array goes on after its end");
+    check_graph(words_.at_end(), "the array goes on after its end");
   }
 
  private:
@@ -45,7 +40,7 @@ class Rewriting {
     for (int64_t n = words_.below(INT64_MAX, "count"); n > 0; --n) {
       const auto dtype = static_cast<DType>(words_.below(kDTypeCount, "dtype"));
       const Dims shape(words_.list());
-      for (int64_t size : shape) check(size >= 0, "a size is ", size);
+      for (int64_t size : shape) check_graph(size >= 0, "a size is ", size);
       numel_of(shape);
       made_.values_.push_back({shape, dtype, -1});  // where: what makes it tells
     }
@@ -59,16 +54,17 @@ class Rewriting {
 
   void read_inputs(std::span<const Tensor> inputs) {
     const auto numbers = words_.list();
-    check(numbers.size() == inputs.size(), numbers.size(), " new inputs, but ", inputs.size(),
-          " tensors");
+    check_graph(numbers.size() == inputs.size(), numbers.size(), " new inputs, but ", inputs.size(),
+                " tensors");
     for (size_t i = 0; i < numbers.size(); ++i) {
       const int64_t v = numbers[i];
       const Tensor& t = inputs[i];
-      check(v >= 0 && v < static_cast<int64_t>(is_made_.size()) && !is_made_[v], "input %", v,
-            " is no new value");
-      check(!t.is_recorded() && t.is_contiguous() && t.shape() == made_.values_[v].shape &&
-                t.dtype() == made_.values_[v].dtype,
-            "input %", v, " has another shape or dtype than its tensor, or that is not dense");
+      check_graph(v >= 0 && v < static_cast<int64_t>(is_made_.size()) && !is_made_[v], "input %", v,
+                  " is no new value");
+      check_graph(!t.is_recorded() && t.is_contiguous() && t.shape() == made_.values_[v].shape &&
+                      t.dtype() == made_.values_[v].dtype,
+                  "input %", v,
+                  " has another shape or dtype than its tensor, or that is not dense");
       is_made_[v] = true;
       if (t.impl()->is_scalar) standing_[v] = t;
       made_.values_[v].device = t.device();
@@ -80,7 +76,7 @@ class Rewriting {
 
   int64_t made_value() {
     const int64_t v = value();
-    check(is_made_[v], "%", v, " is read before it is made");
+    check_graph(is_made_[v], "%", v, " is read before it is made");
     return v;
   }
 
@@ -98,18 +94,18 @@ class Rewriting {
   void read_nodes() {
     const int64_t nodes = words_.below(INT64_MAX, "count");
     split_point_ = words_.next();
-    check((split_point_ < 0) == (old_.split_point_.node < 0) && split_point_ <= nodes,
-          "the split point is at node ", split_point_);
+    check_graph((split_point_ < 0) == (old_.split_point_.node < 0) && split_point_ <= nodes,
+                "the split point is at node ", split_point_);
     for (int64_t n = 0; n < nodes; ++n) {
       Graph::Node node = read_node();
       for (int64_t word : words_.list()) node.inputs.push_back(word);
       for (int64_t v : node.inputs)
-        check(v >= 0 && v < static_cast<int64_t>(is_made_.size()) && is_made_[v], "node ", n, " (",
-              node.name(), ") reads %", v, " too early");
+        check_graph(v >= 0 && v < static_cast<int64_t>(is_made_.size()) && is_made_[v], "node ", n,
+                    " (", node.name(), ") reads %", v, " too early");
       for (int64_t word : words_.list()) node.outputs.push_back(word);
       for (int64_t v : node.outputs) {
-        check(v >= 0 && v < static_cast<int64_t>(is_made_.size()) && !is_made_[v], "node ", n, " (",
-              node.name(), ") makes %", v, " anew");
+        check_graph(v >= 0 && v < static_cast<int64_t>(is_made_.size()) && !is_made_[v], "node ", n,
+                    " (", node.name(), ") makes %", v, " anew");
         is_made_[v] = true;
         made_.values_[v].node = n;
       }
@@ -123,22 +119,23 @@ class Rewriting {
     origin_ = words_.next();
     if (origin_ < kMadeByPass) return read_borrowed();
     if (origin_ >= 0) {
-      check(origin_ < static_cast<int64_t>(old_.nodes_.size()), "no node ", origin_,
-            " was recorded");
+      check_graph(origin_ < static_cast<int64_t>(old_.nodes_.size()), "no node ", origin_,
+                  " was recorded");
       Graph::Node node = old_.nodes_[origin_];
       node.inputs.clear();
       node.outputs.clear();
       if (const auto it = parts_.find(origin_); it != parts_.end()) {
-        check(node.opaque && node.opaque->graphs().size() == it->second.size(), "node ", origin_,
-              " (", node.name(), ") does not run ", it->second.size(), " recordings");
+        check_graph(node.opaque && node.opaque->graphs().size() == it->second.size(), "node ",
+                    origin_, " (", node.name(), ") does not run ", it->second.size(),
+                    " recordings");
         node.opaque = node.opaque->with_graphs(it->second);
       }
       return node;
     }
     Graph::Node node{
         static_cast<OpId>(words_.below(kCallableCount, "op")), DType::Float32, {}, {}, {}, nullptr};
-    check(!has_flag(node.op, op_flags::random | op_flags::dynamic_shape), name_of(node.op),
-          " cannot be added");
+    check_graph(!has_flag(node.op, op_flags::random | op_flags::dynamic_shape), name_of(node.op),
+                " cannot be added");
     for (int64_t word : words_.list()) node.attrs.ints.push_back(word);
     for (int64_t word : words_.list()) node.attrs.floats.push_back(std::bit_cast<double>(word));
     check_attrs(node.op, node.attrs);
@@ -149,13 +146,13 @@ class Rewriting {
   // Neither numbers of that recording nor others that it runs come with it.
   Graph::Node read_borrowed() {
     const auto it = parts_.find(origin_);
-    check(it != parts_.end() && it->second.size() == 1 && it->second.front(),
-          "no recording has number ", origin_);
+    check_graph(it != parts_.end() && it->second.size() == 1 && it->second.front(),
+                "no recording has number ", origin_);
     lender_ = it->second.front().get();
     lent_ = words_.below(static_cast<int64_t>(lender_->nodes_.size()), "node");
     Graph::Node node = lender_->nodes_[lent_];
-    check(node.opaque && node.opaque->graphs().empty() && node.opaque->numbers().empty(), "node ",
-          lent_, " (", node.name(), ") cannot be added");
+    check_graph(node.opaque && node.opaque->graphs().empty() && node.opaque->numbers().empty(),
+                "node ", lent_, " (", node.name(), ") cannot be added");
     node.inputs.clear();
     node.outputs.clear();
     return node;
@@ -177,7 +174,7 @@ class Rewriting {
     const Graph::Node& was = graph.nodes_[origin_ < 0 ? lent_ : origin_];
     for (size_t i = 0; i < std::min(node.outputs.size(), was.outputs.size()); ++i)
       made_.values_[node.outputs[i]].device = graph.values_[was.outputs[i]].device;
-    check(
+    check_graph(
         same_types(node.inputs, graph, was.inputs) && same_types(node.outputs, graph, was.outputs),
         "node ", n, " (", node.name(),
         ") has operands of other shapes, dtypes or devices than were recorded");
@@ -185,12 +182,12 @@ class Rewriting {
 
   void check_op(Graph::Node& node, int64_t n) {
     const OpInfo& row = info(node.op);
-    check(row.inputs < 0 ? !node.inputs.empty()
-                         : static_cast<int64_t>(node.inputs.size()) == row.inputs,
-          "node ", n, " (", row.name, ") takes ", int{row.inputs}, " values, not ",
-          node.inputs.size());
-    check(static_cast<int64_t>(node.outputs.size()) == row.outputs, "node ", n, " (", row.name,
-          ") makes ", int{row.outputs}, " values, not ", node.outputs.size());
+    check_graph(row.inputs < 0 ? !node.inputs.empty()
+                               : static_cast<int64_t>(node.inputs.size()) == row.inputs,
+                "node ", n, " (", row.name, ") takes ", int{row.inputs}, " values, not ",
+                node.inputs.size());
+    check_graph(static_cast<int64_t>(node.outputs.size()) == row.outputs, "node ", n, " (",
+                row.name, ") makes ", int{row.outputs}, " values, not ", node.outputs.size());
     std::vector<Tensor> inputs;
     for (int64_t v : node.inputs) inputs.push_back(standing(v));
     Inferred inferred;
@@ -199,49 +196,51 @@ class Rewriting {
         inferred.is_view ? inputs[0].device() : device_of_call(node.op, inputs, inferred.attrs);
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       const Graph::Value& v = made_.values_[node.outputs[i]];
-      check(v.shape == inferred.shape[i] && v.dtype == inferred.dtype[i], "node ", n, " (",
-            row.name, ") makes ", name_of(inferred.dtype[i]), " ", inferred.shape[i], ", but %",
-            node.outputs[i], " is ", name_of(v.dtype), " ", v.shape);
+      check_graph(v.shape == inferred.shape[i] && v.dtype == inferred.dtype[i], "node ", n, " (",
+                  row.name, ") makes ", name_of(inferred.dtype[i]), " ", inferred.shape[i],
+                  ", but %", node.outputs[i], " is ", name_of(v.dtype), " ", v.shape);
       made_.values_[node.outputs[i]].device = device;
     }
     if (origin_ < 0) {
       node.attrs = inferred.attrs;
       node.compute = inferred.compute;
     } else if (row.kind == OpKind::Scalar) {
-      check(node.compute == inferred.compute, "node ", n, " (", row.name, ") computes in ",
-            name_of(inferred.compute), ", recorded in ", name_of(node.compute));
+      check_graph(node.compute == inferred.compute, "node ", n, " (", row.name, ") computes in ",
+                  name_of(inferred.compute), ", recorded in ", name_of(node.compute));
     }
     if (node.op == OpId::cat)
       for (const Tensor& t : inputs)
-        check(t.dtype() == node.compute, "node ", n, " (cat) reads ", name_of(t.dtype()));
+        check_graph(t.dtype() == node.compute, "node ", n, " (cat) reads ", name_of(t.dtype()));
   }
 
   // The value that takes the place of another one, in the same part of the graph.
   int64_t in_place_of(int64_t was, bool first) {
     const int64_t v = made_value();
     const Graph::Value &now = made_.values_[v], &then = old_.values_[was];
-    check(is_like(now, then), "%", v, " is ", name_of(now.dtype), " ", now.shape, " on ",
-          name_of(now.device), ", what it stands for is ", name_of(then.dtype), " ", then.shape,
-          " on ", name_of(then.device));
-    check(split_point_ < 0 || !first || now.node < split_point_, "%", v,
-          " is made after the split point");
+    check_graph(is_like(now, then), "%", v, " is ", name_of(now.dtype), " ", now.shape, " on ",
+                name_of(now.device), ", what it stands for is ", name_of(then.dtype), " ",
+                then.shape, " on ", name_of(then.device));
+    check_graph(split_point_ < 0 || !first || now.node < split_point_, "%", v,
+                " is made after the split point");
     return v;
   }
 
   void read_ends() {
-    check(words_.next() == static_cast<int64_t>(old_.outputs_.size()), "the outputs are others");
+    check_graph(words_.next() == static_cast<int64_t>(old_.outputs_.size()),
+                "the outputs are others");
     for (size_t i = 0; i < old_.outputs_.size(); ++i) {
       Graph::Output output = old_.outputs_[i];
       output.value = in_place_of(output.value, i < old_.split_point_.output);
       made_.outputs_.push_back(std::move(output));
     }
-    check(words_.next() == static_cast<int64_t>(old_.writes_.size()), "the writes are others");
+    check_graph(words_.next() == static_cast<int64_t>(old_.writes_.size()),
+                "the writes are others");
     for (const Graph::Write& was : old_.writes_) {
       const bool first = old_.values_[was.value].node < old_.split_point_.node;
       Graph::Write write = was;
       write.value = in_place_of(was.value, first);
-      check(split_point_ < 0 || first == (made_.values_[write.value].node < split_point_), "%",
-            write.value, " is written on the other side of the split point");
+      check_graph(split_point_ < 0 || first == (made_.values_[write.value].node < split_point_),
+                  "%", write.value, " is written on the other side of the split point");
       made_.writes_.push_back(std::move(write));
     }
     made_.split_point_ = old_.split_point_;

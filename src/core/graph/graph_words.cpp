@@ -5,23 +5,14 @@
 
 namespace tinyt {
 
-namespace {
-
-template <class... Parts>
-void check(bool ok, const Parts&... parts) {
-  require(ok, ErrorKind::Runtime, "graph: ", parts...);
-}
-
-}  // namespace
-
 int64_t Words::next() {
-  check(at_ < all_.size(), "the array ends too early");
+  check_graph(at_ < all_.size(), "the array ends too early");
   return all_[at_++];
 }
 
 int64_t Words::below(int64_t limit, std::string_view what) {
   const int64_t v = next();
-  check(v >= 0 && v < limit, what, " ", v, " is not one of ", limit);
+  check_graph(v >= 0 && v < limit, what, " ", v, " is not one of ", limit);
   return v;
 }
 
@@ -33,7 +24,7 @@ std::span<const int64_t> Words::list() {
 
 size_t Words::count() {
   const auto n = static_cast<size_t>(below(INT64_MAX, "count"));
-  check(n <= all_.size() - at_, "the array ends too early");
+  check_graph(n <= all_.size() - at_, "the array ends too early");
   return n;
 }
 
@@ -48,16 +39,18 @@ void check_attrs(OpId op, const Attrs& attrs) {
       ++floats;
       continue;
     }
-    check(has(1), name_of(op), ": an attribute is missing");
+    check_graph(has(1), name_of(op), ": an attribute is missing");
     const int64_t v = attrs.ints[ints++];
-    if (kind == 't') check(v >= 0 && v < kDTypeCount, name_of(op), ": no dtype has number ", v);
-    if (kind == 'd') check(v >= 0 && v < kDeviceCodes, name_of(op), ": no device has number ", v);
+    if (kind == 't')
+      check_graph(v >= 0 && v < kDTypeCount, name_of(op), ": no dtype has number ", v);
+    if (kind == 'd')
+      check_graph(v >= 0 && v < kDeviceCodes, name_of(op), ": no device has number ", v);
     if (kind != 'I') continue;
-    check(v >= 0 && has(static_cast<size_t>(v)), name_of(op), ": an attribute is missing");
+    check_graph(v >= 0 && has(static_cast<size_t>(v)), name_of(op), ": an attribute is missing");
     ints += static_cast<size_t>(v);
   }
-  check(ints == attrs.ints.size() && floats == attrs.floats.size(), name_of(op),
-        ": its attributes are ", info(op).attributes);
+  check_graph(ints == attrs.ints.size() && floats == attrs.floats.size(), name_of(op),
+              ": its attributes are ", info(op).attributes);
 }
 
 }  // namespace tinyt

@@ -4,9 +4,16 @@
 #include <span>
 #include <string_view>
 
+#include "core/base/error.h"
 #include "core/ops/ops.h"
 
 namespace tinyt {
+
+// What is no graph is an error of the kind Runtime.
+template <class... Parts>
+void check_graph(bool ok, const Parts&... parts) {
+  require(ok, ErrorKind::Runtime, "graph: ", parts...);
+}
 
 class Words {
  public:

@@ -10,8 +10,6 @@ namespace tinyt {
 
 namespace {
 
-using Op = SymbolicScalars::Op;
-
 double item_of(const Tensor& source) {
   Tensor t = source;
   if (t.device() != Device{}) {  // of the recording, or of a run: the copy is none of its own

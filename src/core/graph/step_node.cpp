@@ -88,11 +88,6 @@ class OptimNode : public ExternalOp {
 constexpr const char* kNames[] = {"SGD", "Adam", "RMSprop", "Adagrad", "mul_"};
 static_assert(std::size(kNames) == kOptimRules);
 
-template <class... Parts>
-void check(bool ok, const Parts&... parts) {
-  require(ok, ErrorKind::Runtime, "graph: ", parts...);
-}
-
 bool is_like(const ExternalOp::Geometry& a, const ExternalOp::Geometry& b) {
   return a.shape == b.shape && a.dtype == b.dtype && a.device == b.device;
 }
@@ -102,26 +97,27 @@ void OptimNode::check_operands(std::span<const Geometry> inputs,
   const auto count = static_cast<size_t>(row_.attrs.ints[0]);
   const size_t changed = row_.written + row_.counted;
   const size_t grads = takes_grads(settings_.rule) ? count : 0;
-  check(outputs.size() == changed && inputs.size() > changed + grads + has_condition_,
-        settings_.name, ": takes other operands");
+  check_graph(outputs.size() == changed && inputs.size() > changed + grads + has_condition_,
+              settings_.name, ": takes other operands");
   for (size_t i = 0; i < changed; ++i)
-    check(is_like(inputs[i], outputs[i]), settings_.name, ": gives operand ", i,
-          " another shape, dtype or device");
+    check_graph(is_like(inputs[i], outputs[i]), settings_.name, ": gives operand ", i,
+                " another shape, dtype or device");
   for (size_t i = 0; i < changed + grads; ++i) {
     const Geometry& x = inputs[i];
     const bool is_counter = i >= row_.written && i < changed;
     const Geometry& param = inputs[i < row_.written ? i % count : (i - changed) % count];
-    check(is_counter ? x.dtype == DType::Float32 && numel_of(x.shape) == 1 && x.device == Device{}
-                     : is_like(x, param) && is_float(x.dtype) &&
-                           kernels_of(x.device).takes(op_of(settings_.rule), x.dtype),
-          settings_.name, ": operand ", i, " is no ", is_counter ? "counter" : "tensor of a step");
+    check_graph(
+        is_counter ? x.dtype == DType::Float32 && numel_of(x.shape) == 1 && x.device == Device{}
+                   : is_like(x, param) && is_float(x.dtype) &&
+                         kernels_of(x.device).takes(op_of(settings_.rule), x.dtype),
+        settings_.name, ": operand ", i, " is no ", is_counter ? "counter" : "tensor of a step");
   }
   const size_t numbers = inputs.size() - has_condition_;
   for (size_t i = changed + grads; i < inputs.size(); ++i) {
     const Geometry& x = inputs[i];
-    check(i < numbers ? x.dtype == DType::Float64 && x.device == Device{}
-                      : is_bool(x.dtype) && numel_of(x.shape) == 1,
-          settings_.name, ": operand ", i, " is no number of a step");
+    check_graph(i < numbers ? x.dtype == DType::Float64 && x.device == Device{}
+                            : is_bool(x.dtype) && numel_of(x.shape) == 1,
+                settings_.name, ": operand ", i, " is no number of a step");
   }
 }
 
@@ -143,18 +139,18 @@ std::shared_ptr<const ExternalOp> step_of(std::string_view name, Words& numbers)
   OptimSettings settings{};
   settings.rule = static_cast<OptimRule>(numbers.below(kOptimRules, "rule"));
   settings.name = kNames[static_cast<int>(settings.rule)];
-  check(name == settings.name, "there is no optimiser ", name, " of this rule");
+  check_graph(name == settings.name, "there is no optimiser ", name, " of this rule");
   const bool has_condition = numbers.flag("condition");
   const int64_t count = numbers.below(INT32_MAX, "count"), states = numbers.below(8, "states");
   const StatesOf of = states_of(settings.rule);
-  check(count > 0 && (states & of.least) == of.least && (states & ~of.most) == 0, name,
-        ": there are no such states");
+  check_graph(count > 0 && (states & of.least) == of.least && (states & ~of.most) == 0, name,
+              ": there are no such states");
   settings.maximize = numbers.flag("flag");
   settings.nesterov = numbers.flag("flag");
   settings.decoupled = numbers.flag("flag");
   const std::span<const int64_t> first = numbers.list();
-  check(first.empty() || std::ssize(first) == count, name, ": there are ", first.size(),
-        " marks of first steps");
+  check_graph(first.empty() || std::ssize(first) == count, name, ": there are ", first.size(),
+              " marks of first steps");
   UpdateOperands row;
   row.attrs.add(count).add(states).add(int64_t{settings.maximize}).add(int64_t{settings.nesterov});
   row.attrs.add(int64_t{settings.decoupled}).add(first);

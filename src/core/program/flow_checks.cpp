@@ -11,7 +11,7 @@ namespace {
 constexpr int64_t kMostFlowSteps = int64_t{1} << 40;
 
 template <class... Parts>
-void check(bool ok, const Parts&... parts) {
+void check_flow_numbers(bool ok, const Parts&... parts) {
   require(ok, ErrorKind::Runtime, "control flow: ", parts...);
 }
 
@@ -64,15 +64,17 @@ class Sources {
 
   void check_all() const {
     const Graph& graph = *part_.graph;
-    check(part_.sources.size() == graph.arguments().size(), "a part has ", graph.arguments().size(),
-          " arguments, but ", part_.sources.size(), " sources");
+    check_flow_numbers(part_.sources.size() == graph.arguments().size(), "a part has ",
+                       graph.arguments().size(), " arguments, but ", part_.sources.size(),
+                       " sources");
     std::vector<bool> is_read(graph.values().size(), false);
     for (const Graph::Node& node : graph.nodes())
       for (int64_t v : node.inputs) is_read[v] = true;
     for (const Graph::Output& output : graph.outputs()) {
       is_read[output.value] = true;
-      check(output.argument < 0 && output.tensor.is_recorded() && covers_storage(output.tensor),
-            "a part returns what is no value of its own");
+      check_flow_numbers(
+          output.argument < 0 && output.tensor.is_recorded() && covers_storage(output.tensor),
+          "a part returns what is no value of its own");
     }
     for (const Graph::Input& input : graph.inputs())
       if (input.argument >= 0)
@@ -82,31 +84,33 @@ class Sources {
 
  private:
   void check_source(const FlowSource& source, const Graph::Value& value, bool is_read) const {
-    check(std::ranges::find(allowed, source.kind) != allowed.end(),
-          "an argument lies where nothing of this node does");
+    check_flow_numbers(std::ranges::find(allowed, source.kind) != allowed.end(),
+                       "an argument lies where nothing of this node does");
     if (source.kind == FlowSource::kNowhere) {
-      check(!is_read, "an argument is read, but lies nowhere");
+      check_flow_numbers(!is_read, "an argument is read, but lies nowhere");
       return;
     }
     const bool is_slice = source.kind == FlowSource::kSlice || source.kind == FlowSource::kNext;
-    check(fits(value, operand(source.at), is_slice ? steps : 1),
-          "an argument is another type than its operand");
+    check_flow_numbers(fits(value, operand(source.at), is_slice ? steps : 1),
+                       "an argument is another type than its operand");
     if (source.kind == FlowSource::kNext)
-      check(fits(value, operand(source.other), 1), "an argument is another type than its operand");
+      check_flow_numbers(fits(value, operand(source.other), 1),
+                         "an argument is another type than its operand");
     if (source.kind != FlowSource::kCarry) return;
     if (!is_scan) {
-      check(source.at < carries, "there is no such carry");
+      check_flow_numbers(source.at < carries, "there is no such carry");
       return;
     }
-    check(source.other >= 0 && source.other < results_of(part_), "there is no such result");
+    check_flow_numbers(source.other >= 0 && source.other < results_of(part_),
+                       "there is no such result");
     const Graph::Value& result = value_of(part_, source.other);
-    check(
+    check_flow_numbers(
         result.shape == value.shape && result.dtype == value.dtype && result.device == value.device,
         "an argument is another type than the result that is carried");
   }
 
   const ExternalOp::Geometry& operand(int64_t at) const {
-    check(at >= 0 && at < std::ssize(inputs_), "there is no operand ", at);
+    check_flow_numbers(at >= 0 && at < std::ssize(inputs_), "there is no operand ", at);
     return inputs_[static_cast<size_t>(at)];
   }
 
@@ -122,11 +126,12 @@ constexpr FlowSource::Kind kOfWhile[] = {FlowSource::kNowhere, FlowSource::kWhol
 
 void check_results(const ExternalOp& node, Geometries outputs) {
   const auto made = node.outputs();
-  check(made.size() == outputs.size(), "there are ", outputs.size(), " results, not ", made.size());
+  check_flow_numbers(made.size() == outputs.size(), "there are ", outputs.size(), " results, not ",
+                     made.size());
   for (size_t i = 0; i < made.size(); ++i)
-    check(made[i].shape == outputs[i].shape && made[i].dtype == outputs[i].dtype &&
-              made[i].device == outputs[i].device,
-          "result ", i, " is another type than its part gives");
+    check_flow_numbers(made[i].shape == outputs[i].shape && made[i].dtype == outputs[i].dtype &&
+                           made[i].device == outputs[i].device,
+                       "result ", i, " is another type than its part gives");
 }
 
 }  // namespace
@@ -141,8 +146,8 @@ void check_flow(const ScanSettings& settings, Geometries inputs, Geometries outp
 }
 
 void check_flow(const CondSettings& settings, Geometries inputs, Geometries outputs) {
-  check(!inputs.empty() && is_condition(inputs[0].dtype, inputs[0].shape),
-        "the first operand of cond is one bool");
+  check_flow_numbers(!inputs.empty() && is_condition(inputs[0].dtype, inputs[0].shape),
+                     "the first operand of cond is one bool");
   for (const FlowPart& part : settings.parts) {
     Sources sources(part, inputs);
     sources.allowed = kOfCond;
@@ -152,17 +157,19 @@ void check_flow(const CondSettings& settings, Geometries inputs, Geometries outp
     const int64_t a = settings.results[0][o], b = settings.results[1][o];
     if (a < 0 || b < 0) continue;
     const Graph::Value &x = value_of(settings.parts[0], a), &y = value_of(settings.parts[1], b);
-    check(x.shape == y.shape && x.dtype == y.dtype && x.device == y.device,
-          "the parts of cond give a result in two types");
+    check_flow_numbers(x.shape == y.shape && x.dtype == y.dtype && x.device == y.device,
+                       "the parts of cond give a result in two types");
   }
   check_results(*cond_node(settings), outputs);
 }
 
 void check_flow(const WhileSettings& settings, Geometries inputs, Geometries outputs) {
-  check(results_of(settings.condition) == 1, "a condition returns one bool");
+  check_flow_numbers(results_of(settings.condition) == 1, "a condition returns one bool");
   const Graph::Value& condition = value_of(settings.condition, 0);
-  check(is_condition(condition.dtype, condition.shape), "a condition returns one bool");
-  check(settings.carries.size() <= inputs.size(), "there are more carries than operands");
+  check_flow_numbers(is_condition(condition.dtype, condition.shape),
+                     "a condition returns one bool");
+  check_flow_numbers(settings.carries.size() <= inputs.size(),
+                     "there are more carries than operands");
   for (const FlowPart* part : {&settings.condition, &settings.body}) {
     Sources sources(*part, inputs);
     sources.carries = std::ssize(settings.carries);
@@ -171,9 +178,9 @@ void check_flow(const WhileSettings& settings, Geometries inputs, Geometries out
   }
   for (size_t i = 0; i < settings.carries.size(); ++i) {
     const Graph::Value& made = value_of(settings.body, settings.carries[i]);
-    check(made.shape == inputs[i].shape && made.dtype == inputs[i].dtype &&
-              made.device == inputs[i].device,
-          "carry ", i, " is another type than its operand");
+    check_flow_numbers(made.shape == inputs[i].shape && made.dtype == inputs[i].dtype &&
+                           made.device == inputs[i].device,
+                       "carry ", i, " is another type than its operand");
   }
   check_results(*while_node(settings), outputs);
 }
@@ -182,16 +189,17 @@ std::shared_ptr<const ExternalOp> flow_of(std::string_view name, Words& numbers,
                                           const ExternalOp::Graphs& parts,
                                           FunctionRef<void(int64_t, int64_t)> check_draw) {
   const bool is_scan = name == "scan", is_cond = name == "cond";
-  check(is_scan || is_cond || name == "while_loop", "there is no node ", name);
-  check(parts.size() == (is_scan ? 1 : 2), name, " has other parts");
+  check_flow_numbers(is_scan || is_cond || name == "while_loop", "there is no node ", name);
+  check_flow_numbers(parts.size() == (is_scan ? 1 : 2), name, " has other parts");
   const auto check_list = [](const std::vector<int64_t>& list, const FlowPart& part,
                              int64_t least) {
-    for (int64_t r : list) check(r >= least && r < results_of(part), "a part has no result ", r);
+    for (int64_t r : list)
+      check_flow_numbers(r >= least && r < results_of(part), "a part has no result ", r);
   };
   if (is_scan) {
     ScanSettings out{};
     out.steps = numbers.below(kMostFlowSteps, "count of steps");
-    check(out.steps > 0, "scan takes at least one step");
+    check_flow_numbers(out.steps > 0, "scan takes at least one step");
     out.reversed = numbers.flag("flag");
     out.body = part_of(numbers, parts[0], check_draw);
     out.finals = list_of(numbers);
@@ -213,10 +221,11 @@ std::shared_ptr<const ExternalOp> flow_of(std::string_view name, Words& numbers,
       out.results[b] = list_of(numbers);
       check_list(out.results[b], out.parts[b], kZeros);
     }
-    check(out.results[0].size() == out.results[1].size(),
-          "the parts of cond have different numbers of results");
+    check_flow_numbers(out.results[0].size() == out.results[1].size(),
+                       "the parts of cond have different numbers of results");
     for (size_t o = 0; o < out.results[0].size(); ++o)
-      check(out.results[0][o] >= 0 || out.results[1][o] >= 0, "no part gives result ", o);
+      check_flow_numbers(out.results[0][o] >= 0 || out.results[1][o] >= 0, "no part gives result ",
+                         o);
     return cond_node(std::move(out));
   }
   WhileSettings out{};
@@ -224,7 +233,7 @@ std::shared_ptr<const ExternalOp> flow_of(std::string_view name, Words& numbers,
   out.condition = part_of(numbers, parts[0], check_draw);
   out.body = part_of(numbers, parts[1], check_draw);
   check_list(out.carries, out.body, 0);
-  check(!out.carries.empty(), "a loop carries something");
+  check_flow_numbers(!out.carries.empty(), "a loop carries something");
   return while_node(std::move(out));
 }
 

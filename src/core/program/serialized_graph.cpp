@@ -24,11 +24,6 @@ constexpr std::string_view kStepForm = "step ", kFlowForm = "flow ";
 enum InputKind : int64_t { kArgument, kMemory, kScalar, kNumber, kInputKinds };
 enum OutputKind : int64_t { kOwn, kOfArgument, kOfMemory, kOutputKinds };
 
-template <class... Parts>
-void check(bool ok, const Parts&... parts) {
-  require(ok, ErrorKind::Runtime, "graph: ", parts...);
-}
-
 std::string name_of_row(OpId op) {
   const std::string_view attributes = info(op).attributes;
   return std::string(name_of(op)).append(attributes.empty() ? "" : " ").append(attributes);
@@ -249,7 +244,7 @@ std::vector<Named> resolved(std::span<const std::string> names) {
       found.flow = name.substr(kFlowForm.size());
     } else {
       const auto at = rows.find(std::string(name));
-      check(at != rows.end(), "this version has no operation \"", name.substr(0, 200), "\"");
+      check_graph(at != rows.end(), "this version has no operation \"", name.substr(0, 200), "\"");
       found.op = at->second;
     }
     out.push_back(found);
@@ -259,8 +254,8 @@ std::vector<Named> resolved(std::span<const std::string> names) {
 
 Dims sizes_of(Words& words) {
   Dims out(words.list());
-  check(out.size() <= kMostRank, "a tensor has ", out.size(), " dimensions");
-  for (int64_t size : out) check(size >= 0, "a size is ", size);
+  check_graph(out.size() <= kMostRank, "a tensor has ", out.size(), " dimensions");
+  for (int64_t size : out) check_graph(size >= 0, "a size is ", size);
   numel_of(out);
   return out;
 }
@@ -284,8 +279,8 @@ struct Place {
 
 Place place_in(Words& words, DType dtype, size_t bytes) {
   Place out{sizes_of(words), Dims(words.list()), words.next()};
-  check(out.strides.size() == out.shape.size(), "a tensor has ", out.shape.size(), " sizes, but ",
-        out.strides.size(), " strides");
+  check_graph(out.strides.size() == out.shape.size(), "a tensor has ", out.shape.size(),
+              " sizes, but ", out.strides.size(), " strides");
   const auto elements = static_cast<int64_t>(bytes / size_of(dtype));
   int64_t first = out.offset, last = out.offset;
   const bool is_empty = numel_of(out.shape) == 0;  // nothing of it is ever looked at
@@ -298,7 +293,7 @@ Place place_in(Words& words, DType dtype, size_t bytes) {
                 !__builtin_add_overflow(end, reach, &end);
   }
   is_inside = is_inside && (is_empty || (first >= 0 && last < elements));
-  check(is_inside, "a tensor of shape ", out.shape, " lies outside of its memory");
+  check_graph(is_inside, "a tensor of shape ", out.shape, " lies outside of its memory");
   return out;
 }
 
@@ -316,15 +311,15 @@ class GraphReader {
     if (outer) {
       made_.share_scalars(*outer);
     } else {
-      check(words_.next() == kWordsFormat, "the words are of another format");
+      check_graph(words_.next() == kWordsFormat, "the words are of another format");
       made_.scalars_ = std::make_shared<RuntimeScalars>(read_scalars());
     }
     read_inputs();
     read_nodes();
     read_outputs();
     read_writes();
-    check(!outer || (made_.split_point_.node < 0 && made_.writes_.empty()),
-          "a part of control flow has a split point or writes");
+    check_graph(!outer || (made_.split_point_.node < 0 && made_.writes_.empty()),
+                "a part of control flow has a split point or writes");
     return made_.rewritten(flat());
   }
 
@@ -336,8 +331,9 @@ class GraphReader {
       const Tensor& memory = read_memory();
       const DType dtype = dtype_of(words_);
       const int64_t at = words_.next();
-      check(at >= 0 && at < static_cast<int64_t>(memory.storage().buffer.bytes / size_of(dtype)),
-            "a number lies outside of its memory");
+      check_graph(
+          at >= 0 && at < static_cast<int64_t>(memory.storage().buffer.bytes / size_of(dtype)),
+          "a number lies outside of its memory");
       out.items.push_back(memory.view_as(dtype, {}, {}, at));
     }
     for (size_t n = words_.count(); n > 0; --n) {
@@ -373,30 +369,30 @@ class GraphReader {
         default:
           read_number();
       }
-      check(made_.inputs_.size() == made_.values_.size(), "an input is there twice");
+      check_graph(made_.inputs_.size() == made_.values_.size(), "an input is there twice");
     }
     is_written_.assign(made_.inputs_.size(), false);
   }
 
   void read_argument() {
-    check(words_.next() == std::ssize(made_.arguments_), "arguments are not in their order");
+    check_graph(words_.next() == std::ssize(made_.arguments_), "arguments are not in their order");
     const DType dtype = dtype_of(words_);
     const Device device = place_of(words_);
     const Dims shape = sizes_of(words_), strides(words_.list());
     const int64_t offset = words_.next();
-    check(strides.size() == shape.size() && offset >= 0, "an argument has ", strides.size(),
-          " strides, and offset ", offset);
+    check_graph(strides.size() == shape.size() && offset >= 0, "an argument has ", strides.size(),
+                " strides, and offset ", offset);
     int64_t last = 0;
     for (size_t d = 0; d < shape.size(); ++d) {
       int64_t reach = 0;
       if (numel_of(shape) == 0 || shape[d] == 1) continue;
-      check(strides[d] >= 0 && !__builtin_mul_overflow(strides[d], shape[d] - 1, &reach) &&
-                !__builtin_add_overflow(last, reach, &last) && last < INT64_MAX / 16,
-            "the strides of an argument are ", strides);
+      check_graph(strides[d] >= 0 && !__builtin_mul_overflow(strides[d], shape[d] - 1, &reach) &&
+                      !__builtin_add_overflow(last, reach, &last) && last < INT64_MAX / 16,
+                  "the strides of an argument are ", strides);
     }
     Tensor like =
         Tensor::from_storage(Storage::without_memory(0, device), shape, strides, 0, dtype);
-    check(depth_ == 0 || like.is_contiguous(), "an argument of a part is not dense");
+    check_graph(depth_ == 0 || like.is_contiguous(), "an argument of a part is not dense");
     like.impl()->is_scalar = words_.flag("scalar");
     made_.add_argument(like);
   }
@@ -405,11 +401,11 @@ class GraphReader {
     const Tensor& memory = read_memory();
     const DType dtype = dtype_of(words_);
     const Place at = place_in(words_, dtype, memory.storage().buffer.bytes);
-    check(inputs_.emplace(&memory.storage()).second, "a memory is there twice");
+    check_graph(inputs_.emplace(&memory.storage()).second, "a memory is there twice");
     const bool is_same = dtype == memory.dtype() && at.shape == memory.shape() &&
                          at.strides == memory.strides() && at.offset == memory.offset();
     const Tensor x = is_same ? memory : memory.view_as(dtype, at.shape, at.strides, at.offset);
-    check(covers_storage(x), "a captured tensor does not show all of its memory");
+    check_graph(covers_storage(x), "a captured tensor does not show all of its memory");
     made_.add_input(x);
   }
 
@@ -425,8 +421,8 @@ class GraphReader {
   void read_number() {
     const int64_t number =
         words_.below(static_cast<int64_t>(made_.scalars_->table().size()), "number");
-    check(SymbolicScalars::is_real(made_.scalars_->table().at(number).op), "number ", number,
-          " is an integer");
+    check_graph(SymbolicScalars::is_real(made_.scalars_->table().at(number).op), "number ", number,
+                " is an integer");
     made_.cell(number);
   }
 
@@ -443,9 +439,10 @@ class GraphReader {
     made_.split_point_.output = static_cast<size_t>(words_.below(INT32_MAX, "count"));
     made_.split_point_.argument = static_cast<size_t>(words_.below(INT32_MAX, "count"));
     const size_t count = words_.count();
-    check(made_.split_point_.node >= -1 && made_.split_point_.node <= static_cast<int64_t>(count) &&
-              made_.split_point_.argument <= made_.arguments_.size(),
-          "there is no such split point");
+    check_graph(made_.split_point_.node >= -1 &&
+                    made_.split_point_.node <= static_cast<int64_t>(count) &&
+                    made_.split_point_.argument <= made_.arguments_.size(),
+                "there is no such split point");
     for (size_t n = 0; n < count; ++n) read_node(static_cast<int64_t>(n));
     nodes_ = static_cast<int64_t>(count);
   }
@@ -511,35 +508,35 @@ class GraphReader {
       standing.push_back(Tensor::from_storage(
           Storage::without_memory(value(v).bytes(), value(v).device), value(v).shape,
           contiguous_strides(value(v).shape), 0, value(v).dtype));
-    check(std::ssize(standing) == info(node.op).inputs, name_of(node.op), " takes ",
-          int{info(node.op).inputs}, " values");
+    check_graph(std::ssize(standing) == info(node.op).inputs, name_of(node.op), " takes ",
+                int{info(node.op).inputs}, " values");
     Inferred inferred;
     infer(node.op, standing, node.attrs, inferred);
     node.compute = inferred.compute;
   }
 
   void check_draw(int64_t generator, int64_t first) const {
-    check(generator >= 0 && generator < generators_ && first >= 0 && first < kMostCounter,
-          "draws from generator ", generator, " of ", generators_, " at counter ", first);
+    check_graph(generator >= 0 && generator < generators_ && first >= 0 && first < kMostCounter,
+                "draws from generator ", generator, " of ", generators_, " at counter ", first);
   }
 
   void read_step(Graph::Node& node, const Named& named) {
     Words numbers(words_.list());
     ExternalOp::Graphs parts;
-    check(depth_ < kMostNested, "control flow is nested more than ", kMostNested, " deep");
+    check_graph(depth_ < kMostNested, "control flow is nested more than ", kMostNested, " deep");
     for (size_t k = words_.count(); k > 0; --k)
       parts.push_back(GraphReader(words_, names_, memories_, generators_, depth_ + 1).read(&made_));
-    check(!node.inputs.empty() && !node.outputs.empty(), "a step takes or makes nothing");
+    check_graph(!node.inputs.empty() && !node.outputs.empty(), "a step takes or makes nothing");
     node.compute = value(node.inputs[0]).dtype;
     if (!named.flow.empty()) {
       node.opaque = flow_of(named.flow, numbers, parts, [&](int64_t generator, int64_t counter) {
         check_draw(generator, counter);
       });
     } else {
-      check(parts.empty(), "a step of an optimiser runs no recordings");
+      check_graph(parts.empty(), "a step of an optimiser runs no recordings");
       node.opaque = step_of(named.step, numbers);
     }
-    check(numbers.at_end(), node.name(), ": there are more numbers than it has");
+    check_graph(numbers.at_end(), node.name(), ": there are more numbers than it has");
     std::vector<ExternalOp::Geometry> inputs, outputs;
     for (int64_t v : node.inputs)
       inputs.push_back({value(v).shape, value(v).dtype, value(v).device});
@@ -552,14 +549,14 @@ class GraphReader {
   const Tensor& own(int64_t group, int64_t v) {
     const auto [at, is_new] = own_.try_emplace(group);
     if (is_new) at->second = made_.make(v);
-    check(at->second.storage().buffer.bytes == value(v).bytes(),
-          "results of one memory have different sizes");
+    check_graph(at->second.storage().buffer.bytes == value(v).bytes(),
+                "results of one memory have different sizes");
     return at->second;
   }
 
   void read_outputs() {
     const size_t count = words_.count();
-    check(made_.split_point_.output <= count, "there are ", count, " results");
+    check_graph(made_.split_point_.output <= count, "there are ", count, " results");
     for (size_t n = 0; n < count; ++n) {
       const auto kind = static_cast<OutputKind>(words_.below(kOutputKinds, "result"));
       const int64_t which = words_.next();
@@ -571,16 +568,17 @@ class GraphReader {
         memory = own(which, v);
         bytes = value(v).bytes();
       } else if (kind == kOfArgument) {
-        check(which >= 0 && which < std::ssize(made_.arguments_), "there is no argument ", which);
+        check_graph(which >= 0 && which < std::ssize(made_.arguments_), "there is no argument ",
+                    which);
         memory = made_.arguments_[which];
         for (const Graph::Input& input : made_.inputs_)
           if (input.argument == which) bytes = value(input.value).bytes();
       } else {
-        check(which >= 0 && which < std::ssize(memories_), "there is no memory ", which);
+        check_graph(which >= 0 && which < std::ssize(memories_), "there is no memory ", which);
         memory = memories_[which];
         bytes = memory.storage().buffer.bytes;
       }
-      check(memory.device() == value(v).device, "a result is on another device");
+      check_graph(memory.device() == value(v).device, "a result is on another device");
       const Place at = place_in(words_, dtype, bytes);
       made_.outputs_.push_back({v, memory.view_as(dtype, at.shape, at.strides, at.offset),
                                 kind == kOfArgument ? which : -1});
@@ -593,10 +591,10 @@ class GraphReader {
       const int64_t to = words_.below(std::ssize(made_.inputs_), "input");
       const Graph::Input& input = made_.inputs_[to];
       const Graph::Value &now = value(v), &was = value(input.value);
-      check(now.shape == was.shape && now.dtype == was.dtype && now.device == was.device,
-            "what is written has another shape, dtype or device than the memory");
-      check(!input.number && !input.tensor.impl()->is_scalar && !is_written_[to], "input ", to,
-            " is written twice, or a number");
+      check_graph(now.shape == was.shape && now.dtype == was.dtype && now.device == was.device,
+                  "what is written has another shape, dtype or device than the memory");
+      check_graph(!input.number && !input.tensor.impl()->is_scalar && !is_written_[to], "input ",
+                  to, " is written twice, or a number");
       is_written_[to] = true;
       made_.writes_.push_back({v, input.tensor, input.argument});
     }
@@ -639,7 +637,7 @@ std::shared_ptr<Graph> deserialize(std::span<const int64_t> words,
   const std::vector<Named> named = resolved(names);
   Words all(words);
   auto graph = GraphReader(all, named, memories, generators, 0).read(nullptr);
-  check(all.at_end(), "there are more words than the graph has");
+  check_graph(all.at_end(), "there are more words than the graph has");
   return graph;
 }
 

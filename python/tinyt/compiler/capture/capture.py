@@ -34,6 +34,7 @@ from tinyt.compiler.capture.fickle import random_state
 from tinyt.compiler.capture.guards import StateError
 from tinyt.compiler.capture.live_floats import refuse_writes, symbols_at
 from tinyt.compiler.capture.recording import recording
+from tinyt.compiler.capture.results import ALIAS, ARGUMENT, GRAD, NUMBER, OBJECT, OUTPUT, VIEW
 from tinyt.compiler.capture.source_hints import capture_text
 from tinyt.compiler.capture.state_tracer import StateTracer
 from tinyt.compiler.graph.graph import Graph, place_of
@@ -47,12 +48,6 @@ if TYPE_CHECKING:
     from tinyt.compiler.capture.dynamic import Dynamic
     from tinyt.compiler.capture.sources import Lines, Source
     from tinyt.compiler.passes.recompute import Recomputed
-
-# What a returned leaf is: an output of the graph, an argument, a number, the object itself, a view
-# on the tape of one of these, another tensor of the same memory, or the gradient that a tensor has
-# then (ResultKind of compiled.pxi).
-OUTPUT, ARGUMENT, NUMBER, OBJECT, VIEW, ALIAS, GRAD = range(7)
-
 
 _RECORDED = "tensor(<recorded>"  # what the text of a tensor without values begins with
 _ATTRIBUTES = (

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tinyt import _core
-from tinyt.compiler.capture.capture import OUTPUT
+from tinyt.compiler.capture.results import OUTPUT
 from tinyt.compiler.export.calls import EMITTERS
 from tinyt.compiler.export.literals import whole
 from tinyt.compiler.export.program import Exported, export_program

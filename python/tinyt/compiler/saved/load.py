@@ -13,7 +13,7 @@ from tinyt._capture import CompiledGraph, Location, TensorGuard
 from tinyt._core import CaptureError
 from tinyt._tensor import device, number_of_device
 from tinyt.compiler.backward import Backward, Refusal, Target
-from tinyt.compiler.capture.capture import ALIAS, ARGUMENT, GRAD, NUMBER, OBJECT, OUTPUT, VIEW
+from tinyt.compiler.capture.results import ALIAS, ARGUMENT, GRAD, NUMBER, OBJECT, OUTPUT, VIEW
 from tinyt.compiler.graph.graph import Graph
 from tinyt.compiler.inspect.views import Views
 from tinyt.compiler.saved.layout import FORMAT, METADATA, SCHEMA, WORDS, fits

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from tinyt import _core
 from tinyt._capture import Location
-from tinyt.compiler.capture.capture import ALIAS, GRAD, OBJECT, VIEW, whole_memory
+from tinyt.compiler.capture.capture import whole_memory
+from tinyt.compiler.capture.results import ALIAS, GRAD, OBJECT, VIEW
 from tinyt.compiler.saved.layout import FORMAT, METADATA, WORDS
 from tinyt.compiler.saved.values import encode
 from tinyt.dtypes import ALL

@@ -12,7 +12,7 @@ from tinyt import _core
 from tinyt._autograd import GradMode
 from tinyt._capture import rebuild
 from tinyt.compiler import passes
-from tinyt.compiler.capture.capture import NUMBER, OUTPUT, VIEW
+from tinyt.compiler.capture.results import NUMBER, OUTPUT, VIEW
 from tinyt.compiler.capture.trial import (
     Difference,
     Outcome,
