@@ -91,6 +91,22 @@ py::list scalars_of(Graph& g) {
   return out;
 }
 
+// What belongs to the numbers of a graph: the tensors that items are read from, in the order of
+// those, the cells of numbers that nodes read, and what must hold of numbers.
+py::tuple number_parts(Graph& g) {
+  const RuntimeScalars::Restorable all =
+      with_scalars(g, [](RuntimeScalars& scalars) { return scalars.restorable(); });
+  py::list items, cells, guards;
+  for (const Tensor& x : all.items) items.append(py::cast(x));
+  for (const Graph::Input& input : g.inputs())
+    if (input.number)
+      cells.append(py::make_tuple(g.scalars().number_of(input.tensor), py::cast(input.tensor)));
+  for (const auto& guard : all.guards)
+    guards.append(py::make_tuple(static_cast<int>(guard.test), guard.outcome, guard.left,
+                                 guard.right));
+  return py::make_tuple(items, cells, guards);
+}
+
 std::shared_ptr<Graph> rewritten(
     const Graph& g, const py::bytes& flat, const std::vector<Tensor>& inputs,
     const std::vector<std::pair<int64_t, std::vector<std::shared_ptr<Graph>>>>& parts) {
@@ -313,6 +329,9 @@ void bind_scalars(GraphClass& graph) {
           },
           arg("given"), "Sets the numbers that are read anew; false where the graph is stale.")
       .def("scalars", scalars_of, "(kind, operation, left, right, value) per number.")
+      .def("number_parts", number_parts,
+           "(tensors that items are read from, (number, cell) of those that nodes read, (test, "
+           "outcome, left, right) of what must hold).")
       .def(
           "guard_on",
           [](Graph& g, int64_t position) {

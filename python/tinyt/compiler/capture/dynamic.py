@@ -85,7 +85,7 @@ class Dynamic:
     be made of others, if it cannot."""
 
     def __init__(self, capture: Capture | None, marks: Marks, failure: str = "") -> None:
-        self.capture, self._marks, self._failure = capture, marks, failure
+        self.capture, self.marks, self._failure = capture, marks, failure
 
     def resized(
         self, sizes: Sequence[tuple[int, int, int]], leaves: Sequence[Any]
@@ -93,7 +93,7 @@ class Dynamic:
         """The capture of a call that has these sizes (argument, dimension, size), made without the
         function; or why it must be captured."""
         for i, dim, n in sizes:
-            least, most = self._marks.get((i, dim), (1, 0))
+            least, most = self.marks.get((i, dim), (1, 0))
             if not least <= n <= most:
                 return f"dimension {dim} of argument {i} is not marked for {n}"
         was = self.capture

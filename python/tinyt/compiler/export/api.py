@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 from tinyt import _core
 from tinyt.compiler.capture.results import OUTPUT
 from tinyt.compiler.export.calls import EMITTERS
+from tinyt.compiler.export.checks import Recorded
 from tinyt.compiler.export.literals import whole
-from tinyt.compiler.export.program import Exported, export_program
+from tinyt.compiler.export.program import Draft, Exported, draft_program, export_program
 from tinyt.compiler.export.project import write_project
+from tinyt.compiler.export.sizes import export_sized, sizes_of
 from tinyt.compiler.passes import decompose, simplify
 from tinyt.ops.creation.filled import empty_strided
 from tinyt.ops.random.draws import randn
@@ -21,6 +23,7 @@ from tinyt.random import Generator
 
 if TYPE_CHECKING:
     from tinyt._capture import CompiledGraph
+    from tinyt.compiler.capture.capture import Capture
     from tinyt.compiler.export.program import Port
     from tinyt.tensor import Tensor
 
@@ -57,7 +60,10 @@ def export_entry(
         )
     graph, wanted = _graph_of(capture)
     program = _core.Program(graph, 1 if graph.split_point()[0] >= 0 else 0)
-    parts = export_program(program, wanted, graph, [count for _, count in capture.draws])
+    if sizes := sizes_of(entry):
+        shown, parts = export_sized(entry, sizes, _draft_of)
+    else:
+        shown = parts = export_program(program, wanted, graph, [n for _, n in capture.draws])
     given = [_argument(x, i, capture, leaves) for i, x in enumerate(parts.inputs)]
     for i, x in sorted({**capture.kept, **capture.valued}.items()):
         if not x.requires_grad:  # a parameter is a weight, argument or not
@@ -73,7 +79,15 @@ def export_entry(
         ) from None
     expected, after = run_once(program, graph, parts, given, numbers, wanted)
     title = title_of(function)
-    return write_project(Path(directory), name, parts, title, weights, given, expected, after)
+    check = Recorded(parts, given, expected, after)
+    return write_project(Path(directory), name, shown, title, weights, check)
+
+
+def _draft_of(capture: Capture, into: Draft | None) -> Draft:
+    """The program of a capture of other sizes, into the file of one before it."""
+    graph, wanted = _graph_of(capture)
+    program = _core.Program(graph, 1 if graph.split_point()[0] >= 0 else 0)
+    return draft_program(program, wanted, graph, [n for _, n in capture.draws], into)
 
 
 def title_of(what: str) -> str:
@@ -123,15 +137,6 @@ _SOURCES = {
     "grad": "export_c: the program adds to gradients that are there before it; clear them first, "
     "with zero_grad(), whose set_to_none is True by default",
 }
-_COUNTS = (
-    "export_c: each run reads a number, with item(), that the run before has written, as some "
-    "optimisers do with step counters; SGD, Adam, AdamW, RMSprop and Adagrad do not"
-)
-
-
-def _items(graph: _core.Graph) -> list[float]:
-    """The elements of tensors that runs read as numbers, as they were in the last run."""
-    return [value for kind, *_, value in graph.scalars() if kind == "item"]
 
 
 def _copy(x: Tensor) -> Tensor:
@@ -154,10 +159,6 @@ def run_once(
     try:
         results = program.run(arguments, numbers, draws)
         after = [tensor.clone() for tensor, _ in before]
-        if items := _items(graph):
-            again = program.run(arguments, numbers, draws)
-            if again is None or _items(graph) != items:
-                raise NotImplementedError(_COUNTS)
     finally:
         for tensor, was in before:
             tensor.copy_(was)

@@ -26,23 +26,26 @@ class _Compared(NamedTuple):
     more: float = 0.0
 
 
-class Check:
-    """Writes the test program. ``given`` are its arguments, ``expected`` its results, ``after``
-    what written weights are then, which only arrays show (``has_file``: they are none)."""
+class Recorded(NamedTuple):
+    """A run: the program as it is for its sizes, its arguments, its results, and what the written
+    weights are then."""
 
-    def __init__(
-        self,
-        name: str,
-        parts: Exported,
-        has_file: bool,
-        given: Sequence[Tensor],
-        expected: Sequence[Tensor],
-        after: Sequence[Tensor],
-    ) -> None:
+    parts: Exported
+    given: Sequence[Tensor]
+    expected: Sequence[Tensor]
+    after: Sequence[Tensor]
+
+
+class Check:
+    """Writes the test program of a run; written weights are compared where they are arrays
+    (``has_file``: they are none)."""
+
+    def __init__(self, name: str, run: Recorded, has_file: bool) -> None:
+        parts = run.parts
         self.name, self.parts, self.has_file = name, parts, has_file
-        self.given, self.expected = given, expected
+        self.given, self.expected = run.given, run.expected
         written: list[Weight] = [] if has_file else [w for w in parts.weights if w.written]
-        self.weights = list(zip(written, after, strict=False))
+        self.weights = list(zip(written, run.after, strict=False))
         self.compared = [_Compared(y.name, y.name, y.dtype, y.nbytes) for y in parts.outputs]
         for w, tensor in self.weights:
             t = w.tensor.dtype
@@ -91,7 +94,8 @@ class Check:
 
     def _run(self) -> Iterator[str]:
         name = self.name
-        arguments = ", ".join(x.name for x in (*self.parts.inputs, *self.parts.outputs))
+        now = [str(s.now) for s in self.parts.sizes]
+        arguments = ", ".join([*now, *(x.name for x in (*self.parts.inputs, *self.parts.outputs))])
         if self.has_file:
             yield f'  const char* path = argc > 1 ? argv[1] : "{name}.weights";'
             yield f"  int error = {name}_load(path);"

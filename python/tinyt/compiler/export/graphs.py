@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from tinyt import _core, dtypes
 from tinyt.compiler.export.api import drawn, run_once, title_of
 from tinyt.compiler.export.calls import EMITTERS
+from tinyt.compiler.export.checks import Recorded
 from tinyt.compiler.export.kernels import laid_out
 from tinyt.compiler.export.program import export_program
 from tinyt.compiler.export.project import write_project
@@ -50,7 +51,8 @@ def export_graph(
     given = [drawn(port, i) for i, port in enumerate(parts.inputs)]
     expected, after = run_once(program, core, parts, given, [], range(len(parts.outputs)))
     title = title_of(name)
-    return write_project(Path(directory), name, parts, title, weights, given, expected, after)
+    check = Recorded(parts, given, expected, after)
+    return write_project(Path(directory), name, parts, title, weights, check)
 
 
 def kernels_of(graph: Graph, dialect: str) -> str:

@@ -27,18 +27,22 @@ def bytes_of(x: Tensor) -> bytes:
 
 def rows_of(x: Tensor) -> Iterator[str]:
     """The elements as lines of an initialiser."""
+    values = values_of(x) or ["0"]
+    per_line = 8
+    for i in range(0, len(values), per_line):
+        yield "  " + " ".join(f"{v}," for v in values[i : i + per_line])
+
+
+def values_of(x: Tensor) -> list[str]:
+    """The elements as literals, row-major."""
     if x.numel() == 0:
-        yield "  0,"
-        return
+        return []
     flat = x.detach().contiguous().view(-1)
     if x.dtype in (dtypes.bool, dtypes.float16, dtypes.bfloat16):
         flat = flat.view({1: dtypes.uint8, 2: dtypes.int16}[x.dtype.itemsize])
-    values: list[Any] = flat.tolist()
-    per_line = 8
     suffix = "f" if x.dtype is dtypes.float32 else ""
     mask = 0xFFFF if x.dtype in (dtypes.float16, dtypes.bfloat16) else None
-    for i in range(0, len(values), per_line):
-        yield "  " + " ".join(f"{_literal(v, suffix, mask)}," for v in values[i : i + per_line])
+    return [_literal(v, suffix, mask) for v in flat.tolist()]
 
 
 def _literal(value: Any, suffix: str, mask: int | None) -> str:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from tinyt.compiler.export.calls import EMITTERS, Call, emit_scalar
 from tinyt.compiler.export.memory import Piece, assign
-from tinyt.compiler.export.source import Memory, Source, c_type
+from tinyt.compiler.export.numbers import write_numbers
+from tinyt.compiler.export.source import Memory, Source, c_type, placed
 from tinyt.compiler.export.values import Value, pointer
 from tinyt.compiler.graph.graph import OPS
 from tinyt.compiler.inspect.facts import Operand, read_program
@@ -18,6 +19,7 @@ from tinyt.dtypes import ALL
 if TYPE_CHECKING:
     from tinyt import _core
     from tinyt._tensor import dtype
+    from tinyt.compiler.export.sizes import Size
     from tinyt.compiler.inspect.facts import Step
     from tinyt.tensor import Tensor
 
@@ -54,6 +56,7 @@ class Port(NamedTuple):
     dtype: dtype
     nbytes: int
     written: bool  # by the run
+    text: str = ""  # that describes it, where sizes are arguments
 
     @property
     def elements(self) -> int:
@@ -71,6 +74,19 @@ class Weight(NamedTuple):
     is_number: bool = False  # one that each run reads anew, as a learning rate
 
 
+class Draft(NamedTuple):
+    """A program whose memory has no addresses yet: its statements name pieces of it."""
+
+    source: Source
+    statements: list[str]
+    pieces: list[Piece]
+    inputs: list[Port]
+    outputs: list[Port]
+    weights: list[Weight]
+    faults: list[str]
+    generators: list[int]
+
+
 class Exported(NamedTuple):
     """The parts of a C file."""
 
@@ -82,6 +98,7 @@ class Exported(NamedTuple):
     weights: list[Weight]
     faults: list[str]  # what a run may return, from 1 on
     generators: list[int]  # of random numbers: how many counters a run takes of each
+    sizes: tuple[Size, ...] = ()  # that are arguments
 
 
 def export_program(
@@ -96,14 +113,44 @@ def export_program(
 
     NotImplementedError where a step has no form in C.
     """
-    return _Writer(program, wanted, graph).write()._replace(generators=list(draws))
+    draft = draft_program(program, wanted, graph, draws)
+    offsets, total = assign(draft.pieces)
+    return Exported(
+        draft.source,
+        placed(draft.statements, offsets),
+        total,
+        draft.inputs,
+        draft.outputs,
+        draft.weights,
+        draft.faults,
+        draft.generators,
+    )
+
+
+def draft_program(
+    program: _core.Program,
+    wanted: Sequence[int],
+    graph: _core.Graph | None,
+    draws: Sequence[int],
+    into: Draft | None = None,
+) -> Draft:
+    """As `export_program`, before memory has addresses; ``into``: a draft whose file and texts of
+    errors this one shares."""
+    writer = _Writer(program, wanted, graph, into)
+    draft = writer.write()._replace(generators=list(draws))
+    draft.statements.extend(f"counters[{i}] += {count}u;" for i, count in enumerate(draws))
+    return draft
 
 
 class _Writer:
     def __init__(
-        self, program: _core.Program, wanted: Sequence[int], graph: _core.Graph | None
+        self,
+        program: _core.Program,
+        wanted: Sequence[int],
+        graph: _core.Graph | None,
+        into: Draft | None,
     ) -> None:
-        self.program, self.wanted = program, wanted
+        self.program, self.wanted, self.graph = program, wanted, graph
         rows = [] if graph is None else graph.nodes()
         self.numbers = {  # of steps that are no rows of the op table
             step: attrs
@@ -112,16 +159,20 @@ class _Writer:
         inputs = [] if graph is None else graph.inputs()
         self._live = {x.data_ptr() for _, x, _, is_live, _ in inputs if is_live and x is not None}
         self.facts = read_program(program, "call")
-        self.out = Source()
+        self.out = Source() if into is None else into.source
+        self.out.statements = []
         self.pieces: list[Piece] = []
         self.bases: dict[int, tuple[str, str]] = {}  # of a place: pointer, type of its elements
         self.piece_of: dict[int, int] = {}
-        self.faults: list[str] = []
+        self.faults: list[str] = [] if into is None else into.faults
         self.step = 0
 
-    def write(self) -> Exported:
+    def write(self) -> Draft:
         inputs = [self._input(i, row) for i, row in enumerate(self.program.arguments())]
         weights = self._weights()
+        if self.graph is not None:
+            numbers = write_numbers(self.graph, weights, self._fault, self.out.add)
+            self.out.statements.extend(numbers)
         outputs = self._outputs()
         self._last_use = {
             x.place: i for i, s in enumerate(self.facts.steps) for x in (*s.inputs, *s.outputs)
@@ -135,17 +186,8 @@ class _Writer:
             self.step += 1
         for port, row in self._copied:
             self._copy_output(port, row)
-        offsets, total = assign(self.pieces)
-        return Exported(
-            self.out,
-            self.out.placed(offsets, "arena.bytes"),
-            total,
-            inputs,
-            outputs,
-            weights,
-            self.faults,
-            [],
-        )
+        statements = self.out.statements
+        return Draft(self.out, statements, self.pieces, inputs, outputs, weights, self.faults, [])
 
     # ---- memory
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 import struct
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING
 
-from tinyt.compiler.export.checks import Check
+from tinyt.compiler.export.checks import Check, Recorded
 from tinyt.compiler.export.literals import bytes_of, rows_of
 from tinyt.compiler.export.source import c_type
 from tinyt.compiler.export.texts import (
@@ -27,7 +27,6 @@ from tinyt.compiler.export.values import Value
 
 if TYPE_CHECKING:
     from tinyt.compiler.export.program import Exported, Port, Weight
-    from tinyt.tensor import Tensor
 
 _ARRAYS = 2**20  # bytes of weights up to which they are arrays in C by default
 
@@ -38,12 +37,9 @@ def write_project(
     parts: Exported,
     title: str,
     weights: str | None,
-    given: Sequence[Tensor],
-    expected: Sequence[Tensor],
-    after: Sequence[Tensor],
+    run: Recorded,
 ) -> list[Path]:
-    """Writes the files; returns them. ``given`` is what the test runs on, ``expected`` what it
-    gives, ``after`` what the written weights are then."""
+    """Writes the files; returns them. ``run`` is what the test repeats."""
     nbytes = sum(w.tensor.numel() * w.tensor.dtype.itemsize for w in parts.weights)
     if weights is None:
         weights = "arrays" if nbytes <= _ARRAYS else "file"
@@ -51,7 +47,7 @@ def write_project(
     files: dict[str, str | bytes] = {
         f"{name}.h": project.header(),
         f"{name}.c": project.program(),
-        f"{name}_test.c": Check(name, parts, weights == "file", given, expected, after).text(),
+        f"{name}_test.c": Check(name, run, weights == "file").text(),
         "CMakeLists.txt": project.cmake(),
     }
     if weights == "file":
@@ -78,7 +74,8 @@ class _Project:
     # ---- header
 
     def _signature(self) -> str:
-        arguments = [
+        arguments = [f"int64_t {s.name}" for s in self.parts.sizes]
+        arguments += [
             f"{'' if x.written else 'const '}{c_type(x.dtype)}* {x.name}" for x in self.parts.inputs
         ]
         arguments += [f"{c_type(y.dtype)}* {y.name}" for y in self.parts.outputs]
@@ -101,6 +98,11 @@ class _Project:
         ]
         for x in (*parts.inputs, *parts.outputs):
             lines.append(f"#define {upper}_{x.name.upper()}_SIZE {x.elements} // {_described(x)}")
+        if parts.sizes:
+            lines += ["", "// Sizes that are arguments: with the largest, those above are these."]
+        for s in parts.sizes:
+            lines.append(f"#define {upper}_{s.name.upper()}_MIN {s.least}")
+            lines.append(f"#define {upper}_{s.name.upper()}_MAX {s.most}")
         lines += [
             "",
             "// Bytes of the one static array that values in between lie in.",
@@ -190,7 +192,6 @@ class _Project:
             *self._unused(),
             *([f"  if (!loaded) return {NOT_LOADED};"] if self.has_file else []),
             *(f"  {statement}" for statement in parts.statements),
-            *(f"  counters[{i}] += {count}u;" for i, count in enumerate(parts.generators)),
             "  return 0;",
             "}",
         ]
@@ -321,6 +322,8 @@ class _Project:
 
 
 def _described(x: Port) -> str:
+    if x.text:
+        return x.text
     shape = f"{x.dtype.name}{list(x.shape)}"
     is_dense = Value(x.shape, x.stride, x.dtype, x.name).is_dense
     return shape if is_dense else f"{shape}, strides {list(x.stride)}"

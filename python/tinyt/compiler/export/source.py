@@ -138,15 +138,15 @@ class Source:
             self._functions[name] = text.replace("void KERNEL(", f"static void {name}(", 1)
         return self._kernels[text]
 
+    def add(self, name: str, text: str) -> None:
+        """Puts a function into the file."""
+        self._functions.setdefault(name, text)
+
     def table(self, values: Sequence[int]) -> str:
         """An array of int64s as an argument; a long one is a constant of the file."""
         if len(values) <= 8:
             return sizes(values)
-        lines = fill(", ".join(map(str, values)), 96, initial_indent="  ", subsequent_indent="  ")
-        if lines not in self._tables:
-            name = self._tables[lines] = f"tt_table_{len(self._tables)}"
-            self._functions[name] = f"static const int64_t {name}[] = {{\n{lines}}};\n"
-        return self._tables[lines]
+        return self.constant("int64_t", [str(v) for v in values])
 
     def scalar(self, op: str, dtype: dtype) -> str:
         """The name of a scalar op's function in a dtype, which is now in the file."""
@@ -168,14 +168,24 @@ class Source:
         text = "\n".join(self._functions.values())
         return _core.source_beginning(text, "c99") + "\n" + text
 
-    def placed(self, offsets: list[int], arena: str) -> list[str]:
-        """The statements, with addresses in the arena."""
+    def constant(self, type_: str, values: Sequence[str]) -> str:
+        """The name of an array of numbers, which is now in the file."""
+        lines = fill(", ".join(values), 96, initial_indent="  ", subsequent_indent="  ")
+        text = f"[] = {{\n{lines}}};\n"
+        if (key := f"{type_} {text}") not in self._tables:
+            name = self._tables[key] = f"tt_table_{len(self._tables)}"
+            self._functions[name] = f"static const {type_} {name}{text}"
+        return self._tables[key]
 
-        def address(found: re.Match[str]) -> str:
-            at = offsets[int(found[1])] + int(found[2])
-            return f"({found[3]}*)({arena} + {at})"
 
-        return [_MEMORY.sub(address, statement) for statement in self.statements]
+def placed(statements: Sequence[str], offsets: Sequence[int]) -> list[str]:
+    """Statements with addresses in the arena for the memory that they name."""
+
+    def address(found: re.Match[str]) -> str:
+        at = offsets[int(found[1])] + int(found[2])
+        return f"({found[3]}*)(arena.bytes + {at})"
+
+    return [_MEMORY.sub(address, statement) for statement in statements]
 
 
 def _typed(text: str, letter: str, type_: str) -> str:
