@@ -14,6 +14,7 @@ from tinyt import _core
 from tinyt.compiler.api import compile
 
 if TYPE_CHECKING:
+    from tinyt.compiler.capture.cache import set_cache_dir
     from tinyt.compiler.capture.dynamic import mark_dynamic
     from tinyt.compiler.capture.recording import Recording, record
     from tinyt.compiler.graph.graph import Graph, Node, Value
@@ -62,6 +63,7 @@ __all__ = [
     "record",
     "reset",
     "rewrite",
+    "set_cache_dir",
     "set_enable_guard_collectives",
     "set_stance",
     "simplify",
@@ -71,6 +73,7 @@ __all__ = [
 
 # What each module has of these; it is loaded when one of them is first asked for.
 _NAMES = {
+    "capture.cache": ("set_cache_dir",),
     "capture.dynamic": ("mark_dynamic",),
     "capture.recording": ("Recording", "record"),
     "graph.graph": ("Graph", "Node", "Value"),

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
+from tinyt.compiler.capture import cache
 from tinyt.compiler.capture.sources import origins_of
 from tinyt.compiler.passes import decompose, rewrites, simplify
 
@@ -40,11 +41,16 @@ class Simplified:
             why = why or f"; simplified anew: {found}"
         if capture.graph.inside:  # sizes in what control flow runs are not noted
             return self._simplified(capture), why
+        if (known := cache.find(capture.core)) is not None:
+            core, capture.origins = known
+            return core, f"{why}; simplified by an earlier process"
         graph = simplify(capture.graph.noting_sizes())
-        core = graph.to_core()
+        flat = graph.to_bytes()
+        core = capture.core.rewritten(flat)
         assert graph.sizes is not None
         capture.origins = origins_of(graph)
         self._known.appendleft((graph.sizes, capture.origins))
+        cache.keep(capture.core, cache.Cached(flat, capture.origins))
         return core, why
 
     def _simplified(self, capture: Capture) -> _core.Graph:

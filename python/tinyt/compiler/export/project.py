@@ -96,14 +96,8 @@ class _Project:
             "",
             "// Elements of each argument and result, which lie as the comment says.",
         ]
-        for x in (*parts.inputs, *parts.outputs):
-            lines.append(f"#define {upper}_{x.name.upper()}_SIZE {x.elements} // {_described(x)}")
-        if parts.sizes:
-            lines += ["", "// Sizes that are arguments: with the largest, those above are these."]
-        for s in parts.sizes:
-            lines.append(f"#define {upper}_{s.name.upper()}_MIN {s.least}")
-            lines.append(f"#define {upper}_{s.name.upper()}_MAX {s.most}")
         lines += [
+            *self._counts(),
             "",
             "// Bytes of the one static array that values in between lie in.",
             f"#define {upper}_ARENA_BYTES {max(parts.arena_bytes, 1)}",
@@ -149,6 +143,18 @@ class _Project:
             "#endif",
         ]
         return "\n".join(lines) + "\n"
+
+    def _counts(self) -> Iterator[str]:
+        """How many elements arguments and results have, and the bounds of sizes."""
+        parts, upper = self.parts, self.upper
+        for x in (*parts.inputs, *parts.outputs):
+            yield f"#define {upper}_{x.name.upper()}_SIZE {x.elements} // {_described(x)}"
+        if parts.sizes:
+            yield ""
+            yield "// Sizes that are arguments: with the largest, those above are these."
+        for s in parts.sizes:
+            yield f"#define {upper}_{s.name.upper()}_MIN {s.least}"
+            yield f"#define {upper}_{s.name.upper()}_MAX {s.most}"
 
     def _visible(self) -> Iterator[str]:
         """Declarations of what runs write, and of what may be set between them."""
