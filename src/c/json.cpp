@@ -9,7 +9,7 @@ namespace tinyt {
 
 namespace {
 
-constexpr int kMostDepth = 100;
+constexpr int kMostDepth = 700;  // Python's values are nested 200 deep, each in three levels
 
 }  // namespace
 
@@ -107,9 +107,9 @@ class JsonParser {
     const char* const begin = text_.data() + at_;
     const char* const end = text_.data() + text_.size();
     const auto [stop, error] = std::from_chars(begin, end, out.integer_);
-    check_here(
-        error == std::errc() && (stop == end || (*stop != '.' && *stop != 'e' && *stop != 'E')),
-        "no integer of 64 bits");
+    out.is_wide_ = error == std::errc::result_out_of_range;
+    const bool is_float = stop != end && (*stop == '.' || *stop == 'e' || *stop == 'E');
+    check_here((error == std::errc() || out.is_wide_) && !is_float, "no integer");
     const char* const digits = begin + (*begin == '-');
     check_here(*digits != '0' || stop - digits == 1, "a number that begins with 0");
     at_ += static_cast<size_t>(stop - begin);
@@ -219,7 +219,7 @@ bool Json::boolean() const {
 }
 
 int64_t Json::integer() const {
-  check_file(kind_ == Kind::Integer, "expected an integer in the JSON");
+  check_file(kind_ == Kind::Integer && !is_wide_, "expected an integer of 64 bits in the JSON");
   return integer_;
 }
 

@@ -21,8 +21,7 @@ class Json {
  public:
   enum class Kind : uint8_t { Null, Bool, Integer, Text, List, Object };
 
-  // RuntimeError where the text is no JSON, a key is twice, nested deeper than 100, or a number is
-  // none of 64 bits.
+  // RuntimeError where the text is no JSON, a key is twice, or a number is no integer.
   static Json parse(std::string_view text);
 
   Kind kind() const { return kind_; }
@@ -45,6 +44,7 @@ class Json {
   friend class JsonParser;
   Kind kind_ = Kind::Null;
   int64_t integer_ = 0;
+  bool is_wide_ = false;  // an integer beyond 64 bits, which nobody may ask for
   std::string text_;
   std::vector<Json> items_;
   std::vector<std::pair<std::string, Json>> members_;

@@ -115,13 +115,15 @@ std::vector<Entry> entries_of(const Json& header, TensorFile& file) {
     return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
   });
   if (const std::string* pairs = file.find_metadata(kPairs)) {
+    std::unordered_map<std::string, Entry*> by_name;
+    for (Entry& entry : out) by_name.emplace(entry.name, &entry);
     for (const Json& name : Json::parse(*pairs).items()) {
-      const auto at = std::ranges::find(out, name.text(), &Entry::name);
-      check_file(at != out.end() && at->dtype == DType::Float64 && !at->shape.empty() &&
-                     at->shape.back() == 2,
+      const auto at = by_name.find(name.text());
+      check_file(at != by_name.end() && at->second->dtype == DType::Float64 &&
+                     !at->second->shape.empty() && at->second->shape.back() == 2,
                  "a tensor of pairs is none");
-      at->dtype = DType::Complex128;
-      at->shape.pop_back();
+      at->second->dtype = DType::Complex128;
+      at->second->shape.pop_back();
     }
   }
   return out;
@@ -129,10 +131,9 @@ std::vector<Entry> entries_of(const Json& header, TensorFile& file) {
 
 }  // namespace
 
-const Tensor* TensorFile::find(std::string_view name) const {
-  for (const auto& [known, x] : tensors)
-    if (known == name) return &x;
-  return nullptr;
+const Tensor* TensorFile::find(const std::string& name) const {
+  const auto at = places.find(name);
+  return at == places.end() ? nullptr : &tensors[at->second].second;
 }
 
 const std::string* TensorFile::find_metadata(std::string_view name) const {
@@ -170,6 +171,7 @@ TensorFile read_tensors(const std::string& path) {
     const Tensor x = Tensor::empty(entry.shape, entry.dtype);
     if (x.numel() > 0)
       read_all(file.get(), x.host_data(), static_cast<size_t>(entry.end - entry.begin), path);
+    out.places.emplace(entry.name, out.tensors.size());
     out.tensors.emplace_back(entry.name, x);
   }
   return out;

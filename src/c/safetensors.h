@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -14,8 +15,10 @@ struct TensorFile {
   std::vector<std::pair<std::string, Tensor>> tensors;
   std::vector<std::pair<std::string, std::string>> metadata;
   std::string header;  // its text, with which the same tensors are written again
+  std::unordered_map<std::string, size_t> places;  // of tensors, by name
 
-  const Tensor* find(std::string_view name) const;
+  // Null where there is none.
+  const Tensor* find(const std::string& name) const;
   const std::string* find_metadata(std::string_view name) const;
 };
 

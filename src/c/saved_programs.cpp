@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstring>
 #include <random>
 
 #include "core/base/checked.h"
@@ -15,7 +16,7 @@ namespace {
 // As python/tinyt/compiler/saved/layout.py has them.
 constexpr int64_t kProgramFormat = 1;
 constexpr std::string_view kProgramMetadata = "tinyt.program", kWordsPrefix = "tinyt.words.";
-constexpr int64_t kMostCounters = int64_t{1} << 62;
+constexpr int64_t kMostCounters = int64_t{1} << 48, kMostOffset = int64_t{1} << 62;
 // Kinds of results (capture.py).
 enum ResultKind : int64_t {
   kOutput,
@@ -80,11 +81,24 @@ Tensor view_of(const Tensor& memory, const Dims& shape, const Dims& strides, int
   return out;
 }
 
-std::string text_of(DType dtype, std::span<const int64_t> shape) {
-  std::string out(name_of(dtype));
-  out += '[';
-  for (size_t d = 0; d < shape.size(); ++d) out += (d ? ", " : "") + std::to_string(shape[d]);
+bool is_dense(std::span<const int64_t> shape, std::span<const int64_t> strides) {
+  const Dims dense = contiguous_strides(shape);
+  for (size_t d = 0; d < shape.size(); ++d)
+    if (shape[d] > 1 && strides[d] != dense[d]) return false;
+  return true;
+}
+
+std::string list_of(std::span<const int64_t> values) {
+  std::string out = "[";
+  for (size_t d = 0; d < values.size(); ++d) out += (d ? ", " : "") + std::to_string(values[d]);
   return out + ']';
+}
+
+std::string text_of(DType dtype, std::span<const int64_t> shape, std::span<const int64_t> strides) {
+  std::string out = std::string(name_of(dtype)) + list_of(shape);
+  return numel_of(Dims(shape)) == 0 || is_dense(shape, strides)
+             ? out
+             : out + " strides " + list_of(strides);
 }
 
 }  // namespace
@@ -101,6 +115,7 @@ SavedPrograms::SavedPrograms(const std::string& path) : file_(read_tensors(path)
             "load: a program runs on ", name.text(), ", but the C interface knows the CPU alone");
   read_memories(content);
   read_leaves(content);
+  read_names(content);
   for (const auto& [name, value] : content["numbers"].members())
     numbers_.push_back({name, float_in(value.text())});
   for (const Json& state : content["generators"].items()) {
@@ -108,7 +123,8 @@ SavedPrograms::SavedPrograms(const std::string& path) : file_(read_tensors(path)
     if (!made.is_default) {
       made.seed = state[0].integer();
       made.offset = state[1].integer();
-      check_file(made.offset >= 0, "a generator stands at ", made.offset);
+      check_file(made.offset >= 0 && made.offset < kMostOffset, "a generator stands at ",
+                 made.offset);
     }
     generators_.push_back(made);
   }
@@ -126,22 +142,43 @@ void SavedPrograms::save(const std::string& path) const {
 void SavedPrograms::read_memories(const Json& content) {
   for (const auto& [name, place] : content["memories"].members()) {
     check_file(file_.find(name) != nullptr && place.text() == "cpu", "there is no memory ", name);
-    names_.push_back(name);
+    memories_.insert(name);
   }
+}
+
+const Tensor& SavedPrograms::memory(const std::string& name) const {
+  check_file(memories_.contains(name), "there is no memory ", name);
+  return *file_.find(name);
 }
 
 void SavedPrograms::read_leaves(const Json& content) {
   for (const Json& row : content["leaves"].items()) {
-    const std::string& name = row["memory"].text();
-    check_file(std::ranges::find(names_, name) != names_.end(), "there is no memory ", name);
-    const Tensor& memory = *file_.find(name);
-    check_file(dtype_named(row["dtype"].text()) == memory.dtype(),
-               "a leaf has another dtype than its memory");
+    const Tensor& whole = memory(row["memory"].text());
+    const DType dtype = dtype_named(row["dtype"].text());
     const Json& place = row["place"];
-    const Tensor x =
-        view_of(memory, sizes_in(place[0]), Dims(place[1].integers()), place[2].integer());
-    const bool is_all = x.numel() == memory.numel() && x.is_contiguous();
-    leaves_.push_back({is_all ? name : "", x, {}});
+    const Dims all{static_cast<int64_t>(whole.storage().buffer.bytes / size_of(dtype))}, one{1};
+    Leaf leaf{view_of(whole.view_as(dtype, all, one, 0), sizes_in(place[0]),
+                      Dims(place[1].integers()), place[2].integer()),
+              {}};
+    if (row["grad"].is_text()) {
+      const Tensor* grad = file_.find(row["grad"].text());
+      check_file(grad && grad->shape() == leaf.tensor.shape() && grad->dtype() == dtype,
+                 "there is no such gradient");
+      leaf.grad = contiguous(*grad);
+    }
+    leaves_.push_back(std::move(leaf));
+  }
+}
+
+void SavedPrograms::read_names(const Json& content) {
+  for (const auto& [name, what] : content["tensors"].members()) {
+    if (what.is_text()) {
+      names_.push_back({name, -1, memory(what.text())});
+      continue;
+    }
+    const int64_t at = what.integer();
+    check_file(at >= 0 && at < std::ssize(leaves_), "there is no tensor ", name);
+    names_.push_back({name, at, leaves_[static_cast<size_t>(at)].tensor});
   }
 }
 
@@ -187,11 +224,7 @@ std::unique_ptr<SavedPrograms::One> SavedPrograms::read_program(const Json& row,
   std::vector<std::string> operations;
   for (const Json& name : row["operations"].items()) operations.push_back(name.text());
   std::vector<Tensor> memories;
-  for (const Json& name : row["memories"].items()) {
-    check_file(std::ranges::find(names_, name.text()) != names_.end(), "there is no memory ",
-               name.text());
-    memories.push_back(*file_.find(name.text()));
-  }
+  for (const Json& name : row["memories"].items()) memories.push_back(memory(name.text()));
   for (const Json& draw : row["draws"].items()) {
     const int64_t generator = draw[0].integer(), count = draw[1].integer();
     check_file(generator >= 0 && generator < std::ssize(generators_) && count >= 0 &&
@@ -210,24 +243,31 @@ std::unique_ptr<SavedPrograms::One> SavedPrograms::read_program(const Json& row,
   for (const Json& result : row["results"].items())
     one->results.push_back(read_result(*one, result));
   read_gradients(*one, row);
-  one->signature = "(";
-  for (const Fact& fact : one->facts) {
-    if (one->signature.size() > 1) one->signature += ", ";
-    one->signature += fact.is_float ? "float" : text_of(fact.dtype, fact.shape);
+  one->signature = describe(*one);
+  return one;
+}
+
+// As "(float32[8, 4], float) -> (float32[])"; strides where they are not those of row-major order.
+std::string SavedPrograms::describe(const One& one) const {
+  std::string out = "(";
+  for (const Fact& fact : one.facts) {
+    if (out.size() > 1) out += ", ";
+    out += fact.is_float ? "float" : text_of(fact.dtype, fact.shape, fact.strides);
   }
-  one->signature += ") -> (";
-  for (size_t i = 0; i < one->results.size(); ++i) {
-    const Result& result = one->results[i];
-    if (i) one->signature += ", ";
+  out += ") -> (";
+  for (size_t i = 0; i < one.results.size(); ++i) {
+    const Result& result = one.results[i];
+    if (i) out += ", ";
     if (result.kind == kOutput) {
-      const Tensor& x = one->graph->outputs()[static_cast<size_t>(result.at)].tensor;
-      one->signature += text_of(x.dtype(), x.shape());
+      const Tensor& x = one.graph->outputs()[static_cast<size_t>(result.at)].tensor;
+      out += text_of(x.dtype(), x.shape(), x.strides());
     } else {
-      one->signature += result.kind == kOfNumber ? "float" : "tensor";
+      const bool is_float =
+          result.kind == kOfNumber || (result.kind == kOfArgument && one.facts[result.at].is_float);
+      out += is_float ? "float" : "tensor";
     }
   }
-  one->signature += ')';
-  return one;
+  return out + ')';
 }
 
 void SavedPrograms::read_sources(One& one, const Json& row) const {
@@ -291,6 +331,8 @@ SavedPrograms::Result SavedPrograms::read_result(const One& one, const Json& row
              "there is no such view");
   out.at = place(out.of, what[1]);
   if (out.of == kOfArgument) argument(one, out.at);
+  check_file(out.of != kOutput || out.at < static_cast<int64_t>(one.outputs),
+             "there is no such output");
   out.once = sizes_in(what[2]);
   out.shape = sizes_in(what[3]);
   out.strides = Dims(what[4].integers());
@@ -313,27 +355,56 @@ void SavedPrograms::read_gradients(One& one, const Json& row) const {
 
 // ---- runs
 
+// Strides of dimensions of one element are nobody's.
 bool SavedPrograms::stands_for(const One& one, std::span<const Tensor* const> leaves) const {
-  if (leaves.size() != one.facts.size()) return false;
   for (size_t i = 0; i < leaves.size(); ++i) {
     const Fact& fact = one.facts[i];
     if (fact.is_float) continue;
     const Tensor& x = *leaves[i];
-    if (x.dtype() != fact.dtype || !(x.shape() == fact.shape) || !(x.strides() == fact.strides))
-      return false;
+    if (x.dtype() != fact.dtype || !(x.shape() == fact.shape)) return false;
+    for (size_t d = 0; x.numel() > 0 && d < fact.shape.size(); ++d)
+      if (fact.shape[d] > 1 && x.stride(d) != fact.strides[d]) return false;
   }
-  const auto has_gradient = [&](int64_t at) {
+  return std::ranges::none_of(one.no_gradients, [&](int64_t at) {
     return at >= 0 && leaves_[static_cast<size_t>(at)].grad;
+  });
+}
+
+// What a run writes must not be in another argument, nor in memory of the file: the plan takes each
+// for memory of its own.
+void SavedPrograms::require_apart(const One& one, std::span<const Tensor* const> leaves) const {
+  const auto check_apart = [](const Tensor& written, const Tensor& other) {
+    require(!ranges_overlap(written, other), ErrorKind::Value,
+            "run: an argument lies in memory that the program writes to; pass a copy");
   };
-  return std::ranges::none_of(one.no_gradients, has_gradient) &&
-         std::ranges::all_of(one.sources, [&](const Source& source) {
-           return source.kind != Source::kGradient || has_gradient(source.at);
-         });
+  for (const Graph::Write& write : one.graph->writes()) {
+    if (write.argument < 0) {
+      for (const Tensor* x : leaves)
+        if (x) check_apart(write.target, *x);
+      continue;
+    }
+    const Source& source = one.sources[static_cast<size_t>(write.argument)];
+    if (source.kind != Source::kArgument) continue;
+    const Tensor& written = *leaves[static_cast<size_t>(source.at)];
+    for (size_t i = 0; i < leaves.size(); ++i)
+      if (leaves[i] && static_cast<int64_t>(i) != source.at) check_apart(written, *leaves[i]);
+    for (const auto& [name, memory] : file_.tensors) check_apart(written, memory);
+  }
+}
+
+std::vector<double> SavedPrograms::given_numbers(const One& one,
+                                                 std::span<const double> floats) const {
+  std::vector<double> out;
+  for (const NumberSource& source : one.numbers)
+    out.push_back(source.is_argument ? floats[static_cast<size_t>(source.at)]
+                                     : numbers_[static_cast<size_t>(source.at)].value);
+  return out;
 }
 
 std::vector<Tensor> SavedPrograms::run(std::span<const Tensor> tensors,
                                        std::span<const double> numbers, size_t results) {
   const std::lock_guard lock(mutex_);
+  bool is_another_number = false;
   for (const auto& one : programs_) {
     // The leaves of the call in their order: nothing for a float.
     std::vector<const Tensor*> leaves;
@@ -350,40 +421,56 @@ std::vector<Tensor> SavedPrograms::run(std::span<const Tensor> tensors,
       }
     }
     if (tensor != tensors.size() || number != numbers.size() || !stands_for(*one, leaves)) continue;
+    const std::vector<double> given = given_numbers(*one, floats);
+    if (!one->program->holds(given)) {
+      is_another_number = true;
+      continue;
+    }
     require(results == one->results.size(), ErrorKind::Value, "run: the program gives ",
             one->results.size(), " results, there is room for ", results);
-    return run_one(*one, leaves, floats);
+    require_apart(*one, leaves);
+    std::vector<Tensor> own;
+    for (size_t i = 0; i < leaves.size(); ++i)
+      own.push_back(!leaves[i] ? Tensor()
+                               : leaves[i]->view(one->facts[i].shape, one->facts[i].strides,
+                                                 leaves[i]->offset()));
+    return run_one(*one, own, floats, given);
   }
-  std::string known;
+  require(!is_another_number, ErrorKind::Capture,
+          "run: a number is one for which the function does something else");
+  std::string known, given;
   for (const auto& one : programs_) known += (known.empty() ? "" : "; ") + one->signature;
-  std::string given;
   for (const Tensor& x : tensors)
-    given += (given.empty() ? "" : ", ") + text_of(x.dtype(), x.shape());
+    given += (given.empty() ? "" : ", ") + text_of(x.dtype(), x.shape(), x.strides());
   fail(ErrorKind::Value, "run: no program of the file is for (", given, ") and ", numbers.size(),
-       " floats, with these strides, and gradients as they are; there are ", known);
+       " floats, with gradients as they are; there are ", known);
 }
 
-std::vector<Tensor> SavedPrograms::run_one(One& one, std::span<const Tensor* const> leaves,
-                                           std::span<const double> floats) {
+std::vector<Tensor> SavedPrograms::run_one(One& one, std::span<const Tensor> leaves,
+                                           std::span<const double> floats,
+                                           std::span<const double> given) {
   std::vector<Tensor> arguments;
   std::vector<bool> is_read(leaves_.size(), false);
   for (const Source& source : one.sources) {
     const auto at = static_cast<size_t>(source.at);
     if (source.kind == Source::kArgument) {
-      arguments.push_back(*leaves[at]);
+      arguments.push_back(leaves[at]);
     } else if (source.kind == Source::kLater) {
       arguments.emplace_back();
     } else {
-      arguments.push_back(leaves_[at].grad);
+      // One that is not there yet is zeros, and is from now on.
+      const Tensor& like = one.graph->arguments()[arguments.size()];
+      Tensor& grad = leaves_[at].grad;
+      if (!grad) {
+        grad = Tensor::empty(like.shape(), like.dtype());
+        if (grad.numel() > 0)
+          std::memset(grad.host_data(), 0, static_cast<size_t>(grad.numel()) * grad.itemsize());
+      }
+      arguments.push_back(grad);
       is_read[at] = true;
     }
   }
-  std::vector<double> given, numbers;
-  for (const NumberSource& source : one.numbers)
-    given.push_back(source.is_argument ? floats[static_cast<size_t>(source.at)]
-                                       : numbers_[static_cast<size_t>(source.at)].value);
-  require(one.program->holds(given), ErrorKind::Capture,
-          "run: a number that the program was made for is another one now");
+  std::vector<double> numbers;
   // As in eager, their memory is free for the run.
   for (const SetGradient& row : one.set_gradients)
     if (row.leaf >= 0 && !is_read[static_cast<size_t>(row.leaf)])
@@ -391,11 +478,12 @@ std::vector<Tensor> SavedPrograms::run_one(One& one, std::span<const Tensor* con
   RngOffsets draws;
   for (const auto& [generator, count] : one.draws) {
     const Generator& from = generators_[static_cast<size_t>(generator)];
+    require(from.offset < kMostOffset, ErrorKind::Runtime, "run: a generator is exhausted");
     draws.emplace_back(from.seed, from.offset);
   }
   const auto found = one.program->run(arguments, given, draws, nullptr, &numbers);
   require(found.has_value(), ErrorKind::Capture,
-          "run: a number that the program was made for is another one now");
+          "run: a number is one for which the function does something else");
   for (const auto& [generator, count] : one.draws)
     generators_[static_cast<size_t>(generator)].offset += count;
   const std::vector<Tensor>& outputs = *found;
@@ -404,7 +492,7 @@ std::vector<Tensor> SavedPrograms::run_one(One& one, std::span<const Tensor* con
     const auto at = static_cast<size_t>(row.output);
     leaves_[static_cast<size_t>(row.leaf)].grad =
         row.output >= 0   ? outputs[at]
-        : row.output < -1 ? *leaves[static_cast<size_t>(-2 - row.output)]
+        : row.output < -1 ? leaves[static_cast<size_t>(-2 - row.output)]
         : row.fixed >= 0  ? leaves_[static_cast<size_t>(row.fixed)].tensor
                           : Tensor();
   }
@@ -415,13 +503,13 @@ std::vector<Tensor> SavedPrograms::run_one(One& one, std::span<const Tensor* con
 }
 
 Tensor SavedPrograms::result(const Result& row, std::span<const Tensor> outputs,
-                             std::span<const Tensor* const> leaves, std::span<const double> floats,
+                             std::span<const Tensor> leaves, std::span<const double> floats,
                              std::span<const double> numbers) const {
   const auto at = static_cast<size_t>(row.at);
   const auto of = [&](int64_t kind) -> Tensor {
     if (kind == kOutput) return outputs[at];
     if (kind == kOfNumber) return Tensor::scalar(numbers[at]);
-    if (kind == kOfArgument) return leaves[at] ? *leaves[at] : Tensor::scalar(floats[at]);
+    if (kind == kOfArgument) return leaves[at] ? leaves[at] : Tensor::scalar(floats[at]);
     if (kind != kGrad) return leaves_[at].tensor;
     const Tensor grad = row.at >= 0 ? leaves_[at].grad : Tensor();
     require(static_cast<bool>(grad), ErrorKind::Value,
@@ -445,18 +533,21 @@ Tensor SavedPrograms::result(const Result& row, std::span<const Tensor> outputs,
 
 // ---- tensors and numbers
 
+const SavedPrograms::Name* SavedPrograms::find_name(std::string_view name) const {
+  const auto at = std::ranges::find(names_, name, &Name::name);
+  return at == names_.end() ? nullptr : &*at;
+}
+
 const Tensor* SavedPrograms::tensor(std::string_view name) const {
-  for (const Leaf& leaf : leaves_)
-    if (!leaf.name.empty() && leaf.name == name) return &leaf.tensor;
-  return std::ranges::find(names_, name) == names_.end() ? nullptr : file_.find(name);
+  const Name* found = find_name(name);
+  return found ? &found->tensor : nullptr;
 }
 
 std::optional<Tensor> SavedPrograms::gradient(std::string_view name) const {
   const std::lock_guard lock(mutex_);
-  for (const Leaf& leaf : leaves_)
-    if (!leaf.name.empty() && leaf.name == name) return leaf.grad;
-  if (std::ranges::find(names_, name) == names_.end()) return std::nullopt;
-  return Tensor();
+  const Name* found = find_name(name);
+  if (!found) return std::nullopt;
+  return found->leaf < 0 ? Tensor() : leaves_[static_cast<size_t>(found->leaf)].grad;
 }
 
 void SavedPrograms::clear_gradients() {

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "c/json.h"
@@ -17,8 +18,13 @@ class SavedPrograms {
  public:
   // A tensor of Python's: a view of memory of the file, with the gradient that a run left.
   struct Leaf {
-    std::string name;  // of the memory that it shows all of, or ""
     Tensor tensor, grad;
+  };
+  // What a name stands for: a leaf, or (-1) memory of the file.
+  struct Name {
+    std::string name;
+    int64_t leaf;
+    Tensor tensor;
   };
   struct Number {
     std::string name;
@@ -35,7 +41,7 @@ class SavedPrograms {
   std::vector<Tensor> run(std::span<const Tensor> tensors, std::span<const double> numbers,
                           size_t results);
 
-  const std::vector<std::string>& names() const { return names_; }
+  const std::vector<Name>& names() const { return names_; }
   const Tensor* tensor(std::string_view name) const;
   std::optional<Tensor> gradient(std::string_view name) const;
   void clear_gradients();
@@ -86,6 +92,9 @@ class SavedPrograms {
 
   void read_memories(const Json& content);
   void read_leaves(const Json& content);
+  void read_names(const Json& content);
+  const Tensor& memory(const std::string& name) const;
+  const Name* find_name(std::string_view name) const;
   std::unique_ptr<One> read_program(const Json& row, size_t number) const;
   Fact read_fact(const Json& row) const;
   int64_t leaf(const Json& row) const;
@@ -95,14 +104,17 @@ class SavedPrograms {
   void read_gradients(One& one, const Json& row) const;
 
   bool stands_for(const One& one, std::span<const Tensor* const> leaves) const;
-  std::vector<Tensor> run_one(One& one, std::span<const Tensor* const> leaves,
-                              std::span<const double> floats);
-  Tensor result(const Result& row, std::span<const Tensor> outputs,
-                std::span<const Tensor* const> leaves, std::span<const double> floats,
-                std::span<const double> numbers) const;
+  void require_apart(const One& one, std::span<const Tensor* const> leaves) const;
+  std::vector<double> given_numbers(const One& one, std::span<const double> floats) const;
+  std::vector<Tensor> run_one(One& one, std::span<const Tensor> leaves,
+                              std::span<const double> floats, std::span<const double> given);
+  std::string describe(const One& one) const;
+  Tensor result(const Result& row, std::span<const Tensor> outputs, std::span<const Tensor> leaves,
+                std::span<const double> floats, std::span<const double> numbers) const;
 
   TensorFile file_;
-  std::vector<std::string> names_;
+  std::unordered_set<std::string> memories_;
+  std::vector<Name> names_;
   std::vector<Leaf> leaves_;
   std::vector<Number> numbers_;
   struct Generator {

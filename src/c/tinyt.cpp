@@ -184,6 +184,12 @@ class NamedAttributes {
       out_.add(found ? std::span<const int64_t>(found->list, found->count)
                      : std::span<const int64_t>());
     } else if (found) {
+      const int64_t limit = kind == 'b'   ? 2
+                            : kind == 't' ? kDTypeCount
+                            : kind == 'd' ? kDeviceCodes
+                                          : 0;
+      check_given(limit == 0 || (found->integer >= 0 && found->integer < limit), name_of(op_), ": ",
+                  name, " must be from 0 to ", limit - 1, ", got ", found->integer);
       out_.add(found->integer);
     } else {
       out_.add(value.empty() ? int64_t{0} : int64_t{std::stoll(std::string(value))});
@@ -381,7 +387,7 @@ int tinyt_program_tensor_count(const tinyt_program* program) {
 }
 const char* tinyt_program_tensor_name(const tinyt_program* program, int number) {
   const bool is_one = number >= 0 && number < tinyt_program_tensor_count(program);
-  return is_one ? program->all.names()[static_cast<size_t>(number)].c_str() : nullptr;
+  return is_one ? program->all.names()[static_cast<size_t>(number)].name.c_str() : nullptr;
 }
 tinyt_status tinyt_program_tensor(tinyt_program* program, const char* name, tinyt_tensor** out) {
   return guarded_call([&] {

@@ -24,7 +24,10 @@ from tinyt import Tensor, nn, optim
 from tinyt.compiler import interpret, load
 from tinyt.compiler.graph.graph import FLOW, Graph
 from tinyt.compiler.graph.text import ATTRIBUTES
+from tinyt.compiler.saved.layout import METADATA
 from tinyt.dtypes import ALL
+from tinyt.io import safetensors
+from tinyt.io.header import parse_json
 from tinyt.ops.common import OP_TABLE
 
 pytestmark = pytest.mark.host
@@ -314,11 +317,66 @@ def test_gradients_that_are_added_to(tmp_path: Path) -> None:
         compiled(tinyt.ones(3))  # adds to it
     compiled.save(tmp_path / "f", {"w": w})
     program = Program(tmp_path / "f")
-    for n in range(1, 4):
+    for n in range(4, 7):  # it was 3 when it was saved
         program.run(tinyt.ones(3))
         grad = program.tensor("w", "gradient")
         assert grad is not None
         assert grad.tolist() == [float(n)] * 3
+    program.clear_gradients()
+    program.run(tinyt.ones(3))
+    grad = program.tensor("w", "gradient")
+    assert grad is not None
+    assert grad.tolist() == [1.0] * 3
+
+
+def test_numbers_that_decide(tmp_path: Path) -> None:
+    compiled = tinyt.compile(lambda x, s: x * 2 * s if s > 0 else x * 3)
+    x = tinyt.ones(2)
+    for s in (1.0, -1.0):
+        compiled(x, s)
+    compiled.save(tmp_path / "f")
+    program = Program(tmp_path / "f")
+    for s in (1.5, -2.0):
+        same(program.run(x, s)[0].tensor(), compiled(x, s))
+
+
+def test_arguments_that_share_memory(tmp_path: Path) -> None:
+    """Where one is written the plan would be wrong."""
+    held = tinyt.ones(3)
+
+    def function(x: Tensor, y: Tensor) -> Tensor:
+        x.add_(1)
+        held.add_(1)
+        return y * 2 + held
+
+    compiled = tinyt.compile(function)
+    compiled(tinyt.ones(3), tinyt.ones(3))
+    compiled.save(tmp_path / "f", {"held": held})
+    program = Program(tmp_path / "f")
+    one, out = Handle.of(tinyt.ones(3)), (ctypes.c_void_p * 1)()
+    own = ctypes.c_void_p()
+    ok(C.tinyt_program_tensor(program.pointer, b"held", ctypes.byref(own)))
+    mine = Handle(own.value)
+    sizes = [ctypes.c_size_t(n) for n in (2, 0, 1)]
+    for pair in ([one, one], [one, mine], [mine, one]):
+        given = pointers(pair)
+        code = C.tinyt_program_run(program.pointer, given, sizes[0], None, sizes[1], out, sizes[2])
+        assert code == STATUS["VALUE_ERROR"]
+        assert b"lies in memory that the program writes to" in C.tinyt_error()
+
+
+def test_hostile_views(tmp_path: Path) -> None:
+    """A view of an output that the run does not give."""
+    ws = [nn.Parameter(tinyt.rand(3)) for _ in range(8)]
+    compiled = tinyt.compile(lambda x: sum([(w * x).exp().sum() for w in ws]))
+    compiled(tinyt.ones(3))
+    compiled.save(tmp_path / "f")
+    tensors, metadata = safetensors.read(tmp_path / "f")
+    for number in (1, 5):
+        content = parse_json(metadata[METADATA], "it")
+        content["programs"][0]["results"] = [[4, [0, number, [1], [1], [1], 0]]]
+        safetensors.write(tmp_path / "g", tensors, {METADATA: safetensors.to_json(content)})
+        assert "there is no such output" in failing("FILE_ERROR", Program, tmp_path / "g")
 
 
 def test_random_numbers_and_loops(tmp_path: Path) -> None:

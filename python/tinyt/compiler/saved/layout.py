@@ -10,7 +10,8 @@ from typing import Any
 
 FORMAT = 1
 METADATA = "tinyt.program"
-WORDS = "tinyt.words."
+OWN = "tinyt."  # what names of the file's own tensors begin with
+WORDS, GRADIENTS = "tinyt.words.", "tinyt.grad."
 
 
 class ListOf:
@@ -85,6 +86,7 @@ _LEAF_ROW = {
     "place": Row(_INTS, _INTS, int),
     "parameter": bool,
     "requires_grad": bool,
+    "grad": Optional(str),  # the tensor of the file that it has, where a program reads one
 }
 SCHEMA = {
     "format": int,
@@ -92,6 +94,7 @@ SCHEMA = {
     "name": str,
     "memories": DictOf(str),
     "leaves": ListOf(_LEAF_ROW),
+    "tensors": DictOf(Either(int, str)),  # by their names: leaves, or whole memories
     "numbers": DictOf(str),
     "generators": ListOf(Optional(Row(int, int))),
     "devices": DictOf(str),

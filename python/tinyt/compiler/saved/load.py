@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from os import PathLike
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from tinyt import _core
 from tinyt._autograd import make_function_node, set_node
 from tinyt._capture import CompiledGraph, Location, TensorGuard
 from tinyt._core import CaptureError
-from tinyt._tensor import device, number_of_device
+from tinyt._tensor import device, number_of_device, view_dtype
 from tinyt.compiler.backward import Backward, Refusal, Target
 from tinyt.compiler.capture.results import ALIAS, ARGUMENT, GRAD, NUMBER, OBJECT, OUTPUT, VIEW
 from tinyt.compiler.graph.graph import Graph
 from tinyt.compiler.inspect.views import Views
 from tinyt.compiler.saved.layout import FORMAT, METADATA, SCHEMA, WORDS, fits
-from tinyt.compiler.saved.values import decode, leaves_in
+from tinyt.compiler.saved.values import decode, leaves_in, signature
 from tinyt.dtypes import ALL
 from tinyt.forks import made_once
 from tinyt.io import safetensors
@@ -40,8 +41,8 @@ def load(f: str | PathLike[str] | BinaryIO) -> LoadedFunction:
     the code that they were captured from is needed or run.
 
     The result is called as the function was. It has tensors of its own: those that programs read
-    and write are in ``tensors``, by name; parameters come back as parameters, with `requires_grad`
-    as it was and without gradients.
+    and write are in ``tensors``, by name. Parameters that programs give gradients to come back as
+    parameters; gradients that programs add to are as they were, others None.
 
     Args:
         f: a path, or a binary file, of which all that follows is read.
@@ -99,10 +100,11 @@ class LoadedFunction(Views):
         name: str,
         entries: Iterable[CompiledGraph],
         tensors: dict[str, Tensor],
-        numbers: dict[str, float],
+        numbers: Numbers,
     ) -> None:
         super().__init__(partial(_within, name))
-        self.tensors, self.numbers, self._given_name = tensors, numbers, name
+        self.tensors, self._given_name = MappingProxyType(tensors), name
+        self.numbers = numbers
         self.entries.extend(entries)
         for entry in entries:
             entry.confirm()
@@ -114,16 +116,21 @@ class LoadedFunction(Views):
     ) -> None:
         """As `Compiled.save`, with the tensors and numbers as they are now; by default under the
         names that they have."""
+        known = {x._storage_id for entry in self.entries for x in entry.capture.touched}
+        for name, x in self.tensors.items():
+            if x._storage_id not in known:
+                raise RuntimeError(
+                    f"save: the tensor {name} has been given other memory than the programs use, "
+                    "as by `.data =`; write into it instead, with copy_()"
+                )
         super().save(f, self.tensors if tensors is None else tensors)
 
     def miss(self, args: tuple[Any, ...], kwargs: dict[str, Any], profile: Any = None) -> Any:
         """The error of a call that no program stands for."""
-        whys = [entry.reason(args, kwargs) or "a number or gradient" for entry in self.entries]
-        count = len(whys)
+        whys = [_why(entry, args, kwargs) for entry in self.entries]
         raise ValueError(
-            f"{self._given_name}: no program of the file is for this call: {whys[0]}"
-            + (f" ({count} programs; of the last used one)" if count > 1 else "")
-            + "; the function must be called with such arguments before it is saved"
+            f"{self._given_name}: no program of the file is for this call: {'; '.join(whys)}; the "
+            "function must be called with such arguments before it is saved"
         )
 
     def _name(self) -> str:
@@ -133,12 +140,43 @@ class LoadedFunction(Views):
         return f"<{type(self).__name__} {self._given_name}: {len(self.entries)} programs>"
 
 
+def _why(entry: CompiledGraph, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    """Why a program is not for a call."""
+    found = entry.reason(args, kwargs)
+    if found is None:
+        missing = sum(
+            1
+            for x in entry.capture.arguments
+            if isinstance(x, tuple) and isinstance(x[1], Tensor) and x[1].grad is None
+        )
+        there = any(isinstance(x, Tensor) and x.grad is not None for x in entry.capture.no_grad)
+        if missing:
+            found = f"{missing} gradients that it adds to are None; set them to zeros"
+        elif there:
+            found = "gradients are there already; set them to None"
+        else:
+            found = "a number is one for which the function does something else"
+    return f"{found} (the program for {signature(entry.description, entry.facts)})"
+
+
 def _within(name: str, *args: Any, **kwargs: Any) -> Any:
     """What stands for the function: another function that is compiled calls it."""
     raise CaptureError(
         f"compile: {name} is a program of a file, which cannot be a part of another one; call it "
         "outside the compiled function"
     )
+
+
+class Numbers(dict[str, float]):
+    """Those that programs read at each run, by name: floats, of which others may be put there."""
+
+    def __setitem__(self, name: str, value: float) -> None:
+        if name not in self:
+            raise KeyError(f"no program reads a number {name!r}; there are {', '.join(self)}")
+        super().__setitem__(name, float(value))
+
+    def __delitem__(self, name: str) -> None:
+        raise TypeError(f"programs read the number {name!r}; it cannot be deleted")
 
 
 class SavedCapture:
@@ -202,9 +240,12 @@ class _Reader:
             name: tensors[name] if place == "cpu" else tensors[name].to(device(place))
             for name, place in content["memories"].items()
         }
-        self.tensors = dict(self.memories)
         self.leaves = [self._leaf_tensor(row) for row in content["leaves"]]
-        self.numbers = {name: float.fromhex(x) for name, x in content["numbers"].items()}
+        self.tensors: dict[str, Tensor] = {
+            name: self._leaf_number(x) if isinstance(x, int) else self.memories[x]
+            for name, x in content["tensors"].items()
+        }
+        self.numbers = Numbers({name: float.fromhex(x) for name, x in content["numbers"].items()})
         self.generators = [
             default_generator if state is None else _generator(state)
             for state in content["generators"]
@@ -220,15 +261,22 @@ class _Reader:
     def _leaf_tensor(self, row: dict[str, Any]) -> Tensor:
         memory = self.memories[row["memory"]]
         shape, stride, offset = row["place"]
-        _require(memory.dtype.name == row["dtype"], "a leaf has another dtype than its memory")
+        t = _DTYPES[row["dtype"]]
+        if memory.dtype is not t:
+            memory = view_dtype(prim.reshape(memory, (memory.numel(),)), t)
         x = prim.as_strided(memory, tuple(shape), tuple(stride), offset)
         if row["parameter"]:
             x = Parameter(x, row["requires_grad"])
         elif row["requires_grad"]:
             x.requires_grad_()
-        if x.numel() == memory.numel() and x.is_contiguous():
-            self.tensors[row["memory"]] = x
+        if row["grad"] is not None:
+            x.grad = self.file[row["grad"]].to(x.device)
         return x
+
+    def _leaf_number(self, number: int) -> Tensor:
+        _require(0 <= number < len(self.leaves), "there is no such tensor")
+        found: Tensor = self.leaves[number]
+        return found
 
     # ---- one program
 
@@ -279,9 +327,8 @@ class _Reader:
         kind, number = row
         if kind == "argument":
             return self._argument(number)
-        _require(kind == "leaf" and 0 <= number < len(self.leaves), "there is no such tensor")
-        leaf: Tensor = self.leaves[number]
-        return leaf
+        _require(kind == "leaf", "there is no such tensor")
+        return self._leaf_number(number)
 
     def _add_source(self, capture: SavedCapture, kind: str, what: Any, fact: Any = None) -> None:
         if kind == "argument":
@@ -368,11 +415,12 @@ class _Reader:
 
 
 def _count(number: int) -> int:
-    _require(0 <= number < 2**62, f"no program takes {number} counters")
+    _require(0 <= number < 2**48, f"no program takes {number} counters")
     return number
 
 
 def _generator(state: list[int]) -> Generator:
+    _require(0 <= state[1] < 2**62, f"no generator stands at {state[1]}")
     made = Generator()
     made.set_state(tensor(state))
     return made

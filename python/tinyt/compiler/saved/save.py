@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -10,7 +11,7 @@ from tinyt import _core
 from tinyt._capture import Location
 from tinyt.compiler.capture.capture import whole_memory
 from tinyt.compiler.capture.results import ALIAS, GRAD, OBJECT, VIEW
-from tinyt.compiler.saved.layout import FORMAT, METADATA, WORDS
+from tinyt.compiler.saved.layout import FORMAT, GRADIENTS, METADATA, OWN, WORDS
 from tinyt.compiler.saved.values import encode
 from tinyt.dtypes import ALL
 from tinyt.io import safetensors
@@ -33,43 +34,54 @@ def save_entries(
     tensors: Mapping[str, Tensor] | None,
 ) -> None:
     """Writes the programs; see `Compiled.save`."""
-    names = _checked_names(tensors or {})
-    writer = _Writer(names)
-    programs = [writer.program(i, entry) for i, entry in enumerate(entries)]
+    named = {} if tensors is None else _checked_names(tensors)
+    writer = _Writer(named)
+    programs = writer.programs(entries)
     content = {
         "format": FORMAT,
         "version": __version__,
         "name": name,
         "memories": {name: str(x.device) for name, x in writer.memories.items()},
         "leaves": writer.leaves,
+        "tensors": writer.tensors(),
         "numbers": writer.numbers,
         "generators": writer.generators,
         "devices": writer.devices,
         "programs": programs,
     }
-    safetensors.write(f, writer.memories | writer.words, {METADATA: safetensors.to_json(content)})
+    safetensors.write(f, writer.memories | writer.own, {METADATA: safetensors.to_json(content)})
 
 
-def _checked_names(tensors: Mapping[str, Tensor]) -> dict[int, tuple[str, Tensor]]:
-    """By their memory, the names that the user gives."""
-    found: dict[int, tuple[str, Tensor]] = {}
+def _checked_names(tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+    """The names that the user gives."""
+    if not isinstance(tensors, Mapping):
+        raise TypeError(
+            f"save: tensors must map names to tensors, as a state_dict(), got a "
+            f"{type(tensors).__name__}"
+        )
     for name, x in tensors.items():
         if not isinstance(name, str) or not isinstance(x, Tensor):
             raise TypeError(f"save: tensors must map names to tensors, got {name!r:.80}")
-        if name.startswith(WORDS):
-            raise ValueError(f"save: names that begin with {WORDS!r} are the file's own")
-        if x._storage_elements == x.numel() and x.is_contiguous():
-            found.setdefault(x._storage_id, (name, x))
-    return found
+        if name.startswith(OWN):
+            raise ValueError(f"save: names that begin with {OWN!r} are the file's own")
+    return tensors
+
+
+def _shows_all(x: Tensor) -> bool:
+    return x._storage_elements == x.numel() and x.is_contiguous()
 
 
 class _Writer:
     """Collects what the programs share: memory, leaves, numbers and generators."""
 
-    def __init__(self, names: dict[int, tuple[str, Tensor]]) -> None:
-        self.names = names
+    def __init__(self, named: Mapping[str, Tensor]) -> None:
+        self.named = named
+        self._by_memory: dict[int, tuple[str, Tensor]] = {}
+        for name, x in named.items():
+            if _shows_all(x):
+                self._by_memory.setdefault(x._storage_id, (name, x))
         self.memories: dict[str, Tensor] = {}
-        self.words: dict[str, Tensor] = {}
+        self.own: dict[str, Tensor] = {}  # words and gradients
         self.leaves: list[dict[str, Any]] = []
         self.numbers: dict[str, str] = {}
         self.generators: list[list[int] | None] = []  # states; None: the default one
@@ -79,15 +91,36 @@ class _Writer:
         self._number_of: dict[tuple[int, Any, int], str] = {}
         self._generator_of: dict[int, int] = {}
         self._held: list[Any] = []  # whose ids are known
+        self._next = 0  # of names t0, t1, ...
 
-    def program(self, number: int, entry: CompiledGraph) -> dict[str, Any]:
-        """What a file says of one program."""
+    def programs(self, entries: Sequence[CompiledGraph]) -> list[dict[str, Any]]:
+        """What a file says of all programs: of those that no call tells apart the last used one."""
+        found: list[dict[str, Any]] = []
+        keys = set()
+        for entry in entries:
+            row = self._program(len(found), entry)
+            key = safetensors.to_json([row[x] for x in ("modes", "arguments", "facts", "no_grad")])
+            if not entry.capture.core.number_parts()[2]:  # its numbers tell it apart
+                key += safetensors.to_json([x for x in row["sources"] if x[0] == "grad"])
+                if key in keys:
+                    warnings.warn(
+                        "save: two programs are for the same arguments, and what told them apart "
+                        "was Python's state, as whether a module trains, which a file does not "
+                        "hold; it has the last used one. Save a function for each",
+                        stacklevel=4,
+                    )
+                    continue
+                keys.add(key)
+            found.append(row)
+        return found
+
+    def _program(self, number: int, entry: CompiledGraph) -> dict[str, Any]:
         capture = entry.capture
         _require_plain(capture)
         self._capture, self._entry = capture, entry
         leaves = self._own_leaves()  # first: the file has memory in the shape of what is known
         words, operations, memories = _core.serialized(capture.planned)
-        self.words[f"{WORDS}{number}"] = words
+        self.own[f"{WORDS}{number}"] = words
         for place in capture.planned.devices():
             self.devices[str(place)] = str(_core.stand_in([], [], 0, place).device)
         return {
@@ -125,17 +158,52 @@ class _Writer:
         known = self._name_of.get(x._storage_id)
         if known is not None:
             return known
-        name, whole = self.names.get(x._storage_id, ("", x))
-        if not name:
-            count = len(self._name_of)
-            name = next(n for n in map("t{}".format, range(count, 2**62)) if self._is_free(n))
+        name, whole = self._by_memory.get(x._storage_id, ("", x))
+        if not name or name in self.memories:
+            name = self._free_name()
         self._name_of[x._storage_id] = name
         self.memories[name] = whole.detach()
         self._held.append(x)
         return name
 
-    def _is_free(self, name: str) -> bool:
-        return name not in self.memories and all(name != n for n, _ in self.names.values())
+    def _free_name(self) -> str:
+        while f"t{self._next}" in self.named:
+            self._next += 1
+        self._next += 1
+        return f"t{self._next - 1}"
+
+    def tensors(self) -> dict[str, int | str]:
+        """What each name stands for: the leaf that shows all of a memory, best one that gets
+        gradients, or the memory; names of views have leaves of their own."""
+        views: dict[str, int] = {}
+        for name, x in self.named.items():
+            if name not in self.memories and x._storage_id in self._name_of:
+                views[name] = self._leaf_like(x)
+        seen = {self.leaves[k]["memory"] for k in views.values()}
+        found: dict[str, int | str] = {}
+        for name, memory in self.memories.items():
+            best = [
+                (row["requires_grad"], row["parameter"], -k)
+                for k, row in enumerate(self.leaves)
+                if row["memory"] == name
+                and row["dtype"] == memory.dtype.name
+                and row["place"][:1] == [list(memory.shape)]
+                and row["place"][2] == 0
+            ]
+            if best:
+                found[name] = -max(best)[2]
+            elif name in self.named or name not in seen:
+                found[name] = name
+        return found | views
+
+    def _leaf_like(self, x: Tensor) -> int:
+        """The leaf that is where a tensor is, or a new one."""
+        row = self._row(x)
+        for k, other in enumerate(self.leaves):
+            if all(row[key] == other[key] for key in ("memory", "dtype", "place")):
+                return k
+        self.leaves.append(row)
+        return len(self.leaves) - 1
 
     def leaf(self, x: Tensor | int) -> list[Any]:
         """An argument by its number, or another tensor by that of its row."""
@@ -147,20 +215,20 @@ class _Writer:
                     "save: a result or gradient is a tensor with a tape that was made outside of "
                     "the compiled function; return a clone of it"
                 )
-            shows_all = x._storage_elements == x.numel() and x.is_contiguous()
-            memory = self.memory(x if shows_all else whole_memory(x))
             self._leaf_of[id(x)] = len(self.leaves)
             self._held.append(x)
-            self.leaves.append(
-                {
-                    "memory": memory,
-                    "dtype": x.dtype.name,
-                    "place": [list(x.shape), list(x.stride()), x.storage_offset()],
-                    "parameter": isinstance(x, Parameter),
-                    "requires_grad": x.requires_grad,
-                }
-            )
+            self.leaves.append(self._row(x))
         return ["leaf", self._leaf_of[id(x)]]
+
+    def _row(self, x: Tensor) -> dict[str, Any]:
+        return {
+            "memory": self.memory(x if _shows_all(x) else whole_memory(x)),
+            "dtype": x.dtype.name,
+            "place": [list(x.shape), list(x.stride()), x.storage_offset()],
+            "parameter": isinstance(x, Parameter),
+            "requires_grad": x.requires_grad,
+            "grad": None,
+        }
 
     def _number(self, source: int | Location) -> Any:
         if isinstance(source, int):
@@ -173,7 +241,10 @@ class _Writer:
             name = next(n for n in names if n not in self.numbers)
             self._number_of[key] = name
             self._held.append(source)
-            self.numbers[name] = float(source()).hex()
+            value = source()
+            if not isinstance(value, (int, float)):
+                raise TypeError(f"save: the number {name} is no float, got {value!r:.80}")
+            self.numbers[name] = float(value).hex()
         return self._number_of[key]
 
     def _generator(self, generator: Generator) -> int:
@@ -193,7 +264,12 @@ class _Writer:
         if kind == "seed":
             return ["seed", what, fact_of(layout, "a gradient")]
         if kind == "grad":
-            return ["grad", self.leaf(what), fact_of(layout, "a gradient")]
+            of = self.leaf(what)
+            if isinstance(what, Tensor) and what.grad is not None:
+                name = f"{GRADIENTS}{of[1]}"
+                self.own[name] = what.grad.detach()
+                self.leaves[of[1]]["grad"] = name
+            return ["grad", of, fact_of(layout, "a gradient")]
         raise NotImplementedError("save: two arguments share memory; pass clones")
 
     def _result(self, kind: int, what: Any) -> Any:

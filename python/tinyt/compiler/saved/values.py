@@ -9,7 +9,7 @@ A leaf is null. Containers are ``["list", [...]]``, ``["tuple", [...]]``, ``["sl
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from tinyt._capture import ByIdentity
@@ -100,6 +100,8 @@ def decode(node: Json, depth: int = 0) -> Any:
             raise ValueError(f"a slice has 3 parts, not {len(parts)}")
         return _SEQUENCES[kind], parts
     items = tuple([(decode_value(key), decode(x, depth)) for key, x in content])
+    if len({repr(key) for key, _ in items}) != len(items):
+        raise ValueError("a key is there twice")
     if kind == "dict":
         return dict, items
     if kind == "OrderedDict":
@@ -147,3 +149,36 @@ def leaves_in(description: Any) -> int:
     if issubclass(description[0], dict):
         return sum(leaves_in(x) for _, x in description[1])
     return sum(map(leaves_in, description[1]))
+
+
+def signature(description: Any, facts: Sequence[Any]) -> str:
+    """How a function was called: "f(float32[2, 3], scale=float)", with the kinds of leaves."""
+    args, kwargs = description
+    leaves = iter([_leaf_text(x) for x in facts])
+    parts = [_text(x, leaves) for x in args[1]]
+    parts += [f"{key}={_text(x, leaves)}" for key, x in kwargs[1]]
+    return f"({', '.join(parts)})"
+
+
+def _leaf_text(fact: Any) -> str:
+    if isinstance(fact, type):
+        return fact.__name__
+    _, _, t, shape, *_ = fact.row()
+    return f"{ALL[t].name}{list(shape)}"
+
+
+def _text(description: Any, leaves: Iterator[str]) -> str:
+    if description is None:
+        return next(leaves)
+    kind = description[0]
+    if kind == "value":
+        return f"{description[2]!r:.40}"
+    if kind == "object":
+        return f"{description[1].held!r:.40}"
+    if issubclass(kind, dict):
+        inside = ", ".join(f"{key!r}: {_text(x, leaves)}" for key, x in description[1])
+        return f"{{{inside}}}"
+    inside = ", ".join(_text(x, leaves) for x in description[1])
+    if kind is slice:
+        return f"slice({inside})"
+    return f"[{inside}]" if kind is list else f"({inside})"
