@@ -32,7 +32,13 @@ def plain(graph: Graph) -> Any:
         return struct.pack("<d", x) if isinstance(x, float) else x
 
     inputs = [
-        (named([x.value]), x.argument, x.weak, x.tensor is not None and bytes_of(x.tensor))
+        # What a live number is now is not what the graph is.
+        (
+            named([x.value]),
+            x.argument,
+            (x.weak, x.live),
+            x.tensor is not None and not x.live and bytes_of(x.tensor),
+        )
         for x in graph.inputs
     ]
     nodes = [

@@ -9,6 +9,7 @@
 
 #include "call.h"
 #include "casters.h"
+#include "core/graph/step_node.h"
 #include "core/plan/planner.h"
 #include "cpu/fused/tile_kernel.h"
 #include "measure.h"
@@ -91,20 +92,69 @@ py::list scalars_of(Graph& g) {
   return out;
 }
 
-// What belongs to the numbers of a graph: the tensors that items are read from, in the order of
-// those, the cells of numbers that nodes read, and what must hold of numbers.
+using NumberRow = std::tuple<int, int64_t, int64_t, int64_t>;  // operation, left, right, bits
+using NumberGuard = std::tuple<int, bool, int64_t, int64_t>;   // test, outcome, left, right
+
+// What the numbers of a graph are: how many are given, their rows, the tensors that items are read
+// from, the cells of those that nodes read, and what must hold.
 py::tuple number_parts(Graph& g) {
   const RuntimeScalars::Restorable all =
       with_scalars(g, [](RuntimeScalars& scalars) { return scalars.restorable(); });
-  py::list items, cells, guards;
-  for (const Tensor& x : all.items) items.append(py::cast(x));
-  for (const Graph::Input& input : g.inputs())
-    if (input.number)
-      cells.append(py::make_tuple(g.scalars().number_of(input.tensor), py::cast(input.tensor)));
+  std::vector<NumberRow> rows;
+  for (const auto& e : all.expressions)
+    rows.emplace_back(static_cast<int>(e.op), e.left, e.right, e.value);
+  std::vector<NumberGuard> guards;
   for (const auto& guard : all.guards)
-    guards.append(py::make_tuple(static_cast<int>(guard.test), guard.outcome, guard.left,
-                                 guard.right));
-  return py::make_tuple(items, cells, guards);
+    guards.emplace_back(static_cast<int>(guard.test), guard.outcome, guard.left, guard.right);
+  std::vector<std::pair<int64_t, Tensor>> cells;
+  for (const Graph::Input& input : g.inputs())
+    if (input.number) cells.emplace_back(g.scalars().number_of(input.tensor), input.tensor);
+  return py::make_tuple(all.given, rows, all.items, cells, guards);
+}
+
+// Of a graph that has recorded nothing yet.
+void set_numbers(Graph& g, int64_t given, const std::vector<NumberRow>& rows,
+                 std::vector<Tensor> items, const std::vector<NumberGuard>& guards) {
+  require(g.values().empty() && given >= 0, ErrorKind::Value,
+          "set_numbers: something has been recorded already");
+  for (const Tensor& x : items)
+    require(x.numel() == 1 && !x.is_recorded(), ErrorKind::Value,
+            "set_numbers: an item is of a tensor of one element");
+  RuntimeScalars::Restorable all{given, std::move(items), {}, {}};
+  for (const auto& [op, left, right, bits] : rows) {
+    require(op >= 0 && op < 256, ErrorKind::Value, "set_numbers: there is no operation ", op);
+    all.expressions.push_back({static_cast<SymbolicScalars::Op>(op), left, right, bits});
+  }
+  for (const auto& [test, outcome, left, right] : guards) {
+    require(test >= 0 && test < 256, ErrorKind::Value, "set_numbers: there is no test ", test);
+    all.guards.push_back({static_cast<SymbolicScalars::Test>(test), outcome, left, right});
+  }
+  g.set_scalars(std::make_shared<RuntimeScalars>(std::move(all)));
+}
+
+// The operand that a number is, of a graph that is recorded now.
+Tensor cell_of(Graph& g, int64_t number) {
+  const SymbolicScalars& table = g.scalars().table();
+  require(number >= 0 && number < static_cast<int64_t>(table.size()) &&
+              SymbolicScalars::is_real(table.at(number).op),
+          ErrorKind::Value, "cell: there is no float with number ", number);
+  return g.cell(number);
+}
+
+// A step of an optimiser whose numbers a text has; how many of its operands it writes.
+size_t record_step(const std::string& name, const std::vector<int64_t>& numbers,
+                   const std::vector<Tensor>& inputs) {
+  require(recording() && !inputs.empty(), ErrorKind::Capture, "step: recorded outside a recording");
+  Words words(numbers);
+  const std::shared_ptr<const ExternalOp> step = step_of(name, words);
+  require(words.at_end(), ErrorKind::Value, name, ": there are more numbers than it has");
+  const size_t written = step->written();
+  require(written <= inputs.size(), ErrorKind::Value, name, ": takes other operands");
+  std::vector<ExternalOp::Geometry> kinds;
+  for (const Tensor& x : inputs) kinds.push_back({x.shape(), x.dtype(), x.device()});
+  step->check_operands(kinds, std::span(kinds).first(written));
+  recording()->record(step, inputs, written);
+  return written;
 }
 
 std::shared_ptr<Graph> rewritten(
@@ -330,8 +380,12 @@ void bind_scalars(GraphClass& graph) {
           arg("given"), "Sets the numbers that are read anew; false where the graph is stale.")
       .def("scalars", scalars_of, "(kind, operation, left, right, value) per number.")
       .def("number_parts", number_parts,
-           "(tensors that items are read from, (number, cell) of those that nodes read, (test, "
-           "outcome, left, right) of what must hold).")
+           "(how many are given, (operation, left, right, bits) per number, tensors that items are "
+           "read from, (number, cell) of those that nodes read, (test, outcome, left, right) of "
+           "what must hold).")
+      .def("set_numbers", set_numbers, arg("given"), arg("rows"), arg("items"), arg("guards"),
+           "The numbers that `number_parts` has, before anything is recorded.")
+      .def("cell", cell_of, arg("number"), "The operand that a number is, while it is recorded.")
       .def(
           "guard_on",
           [](Graph& g, int64_t position) {
@@ -449,6 +503,21 @@ void bind_graph(py::module_& m) {
   forbid_bare_new(graph);
   forbid_bare_new(program);
   m.def("is_recording", [] { return recording() != nullptr; });
+  m.def(
+      "step_names",
+      [] {
+        std::vector<std::pair<std::string, std::string>> out;
+        for (const char* name : step_names()) {
+          const auto rule = static_cast<OptimRule>(out.size());
+          out.emplace_back(name, name_of(op_of(rule)));
+        }
+        return out;
+      },
+      "(name of an optimiser, name of its row) of those with steps of their own, in the order of "
+      "their rules.");
+  m.def("record_step", record_step, py::arg("name"), py::arg("numbers"), py::arg("inputs"),
+        "Records a step of an optimiser of these numbers (step_node.h); how many operands it "
+        "writes.");
 }
 
 }  // namespace tinyt

@@ -463,7 +463,8 @@ CORE_RESULTS = {
     "Graph.nodes": "list[tuple[str, tuple[Any, ...], tuple[int, ...], tuple[int, ...]]]",
     "Graph.scalars": "list[tuple[str, int, int, int, float]]",
     "Graph.number_parts": (
-        "tuple[list[Tensor], list[tuple[int, Tensor]], list[tuple[int, bool, int, int]]]"
+        "tuple[int, list[tuple[int, int, int, int]], list[Tensor], list[tuple[int, Tensor]], "
+        "list[tuple[int, bool, int, int]]]"
     ),
     "Graph.values": "list[tuple[tuple[int, ...], int, int, int]]",
     "Graph.inputs": "list[tuple[int, Tensor | None, int, bool, bool]]",

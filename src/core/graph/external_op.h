@@ -56,6 +56,8 @@ class ExternalOp {
   virtual std::vector<int64_t> numbers() const { return {}; }
   // By what name and numbers make it again: "step" (step_of), "flow" (flow_of); "": they do not.
   virtual std::string_view form() const { return {}; }
+  // Of a step: how many of its inputs, the first ones, it writes.
+  virtual size_t written() const { return 0; }
   // An error where operands of that geometry are none that it takes.
   virtual void check_operands(std::span<const Geometry> /*inputs*/,
                               std::span<const Geometry> /*outputs*/) const {}

@@ -85,6 +85,8 @@ class Graph {
   void add_number(const Tensor& cell);
   RuntimeScalars& scalars() { return *scalars_; }
   const std::shared_ptr<RuntimeScalars>& shared_scalars() const { return scalars_; }
+  // Takes scalars that were made before, before anything is recorded.
+  void set_scalars(std::shared_ptr<RuntimeScalars> scalars) { scalars_ = std::move(scalars); }
   // Takes the scalars of another recording, before anything is recorded.
   void share_scalars(const Graph& other) { scalars_ = other.scalars_; }
   // Marks a tensor as an output of the graph.

@@ -58,6 +58,7 @@ class OptimNode : public ExternalOp {
   }
 
   std::string_view form() const override { return "step"; }
+  size_t written() const override { return row_.written + row_.counted; }
   void check_operands(std::span<const Geometry> inputs,
                       std::span<const Geometry> outputs) const override;
 
@@ -134,6 +135,8 @@ void record_node(Graph& graph, const OptimSettings& settings,
 }
 
 }  // namespace
+
+std::span<const char* const> step_names() { return kNames; }
 
 std::shared_ptr<const ExternalOp> step_of(std::string_view name, Words& numbers) {
   OptimSettings settings{};

@@ -7,6 +7,9 @@
 
 namespace tinyt {
 
+// The optimisers' names, in the order of the rules.
+std::span<const char* const> step_names();
+
 // The step whose name and numbers a file has; an error where there is none.
 std::shared_ptr<const ExternalOp> step_of(std::string_view name, Words& numbers);
 

@@ -312,7 +312,7 @@ class GraphReader {
       made_.share_scalars(*outer);
     } else {
       check_graph(words_.next() == kWordsFormat, "the words are of another format");
-      made_.scalars_ = std::make_shared<RuntimeScalars>(read_scalars());
+      made_.set_scalars(std::make_shared<RuntimeScalars>(read_scalars()));
     }
     read_inputs();
     read_nodes();

@@ -49,7 +49,8 @@ def export_graph(
     taken = [counters.get(i, 0) for i in range(1 + max(counters, default=-1))]
     parts = export_program(program, range(len(program.results())), core, taken)
     given = [drawn(port, i) for i, port in enumerate(parts.inputs)]
-    expected, after = run_once(program, core, parts, given, [], range(len(parts.outputs)))
+    numbers = [value for kind, *_, value in core.scalars() if kind == "given"]
+    expected, after = run_once(program, core, parts, given, numbers, range(len(parts.outputs)))
     title = title_of(name)
     check = Recorded(parts, given, expected, after)
     return write_project(Path(directory), name, parts, title, weights, check)

@@ -38,7 +38,7 @@ def write_numbers(
     NotImplementedError for what has no form.
     """
     rows = graph.scalars()
-    items, cells, guards = graph.number_parts()
+    _, _, items, cells, guards = graph.number_parts()
     moves = _moving(rows)
     if not moves:
         return

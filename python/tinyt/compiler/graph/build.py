@@ -6,8 +6,10 @@ flow); the nodes of the text then take the place of its own, as those of a pass 
 
 from __future__ import annotations
 
+import struct
 from typing import TYPE_CHECKING, Any
 
+from tinyt import _core
 from tinyt.compiler.graph.build_flow import check_draws, check_flow, record_flow
 from tinyt.compiler.graph.build_values import (
     Kind,
@@ -19,21 +21,22 @@ from tinyt.compiler.graph.build_values import (
 )
 from tinyt.compiler.graph.expand import Input, Step, expanded
 from tinyt.compiler.graph.graph import FLOW, OPS, Graph, Node, SplitPoint, Value
-from tinyt.compiler.graph.text import CPU
+from tinyt.compiler.graph.text import CPU, STEPS, numbers_of_step
 from tinyt.dtypes import float32
 from tinyt.tensor import prim
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tinyt import _core
     from tinyt.compiler.graph.expand import Program
-    from tinyt.compiler.graph.statements import Body, Definition, Part
+    from tinyt.compiler.graph.statements import Body, Definition, Hold, Live, Part
     from tinyt.tensor import Tensor
 
 _RANDOM = {name for name, row in OPS.items() if "random" in row["flags"]}
 _ANY_NUMBER = {name for name, row in OPS.items() if row["inputs"] < 0}
 _MOST_GENERATORS = 1 << 16
+_STEPS = {row: (rule, name) for rule, (name, row) in enumerate(STEPS.items())}
+_GIVEN = 5
 
 
 class Builder:
@@ -45,7 +48,10 @@ class Builder:
         definitions: Mapping[str, Definition],
         tensors: Mapping[str, Tensor],
         part: Part | None = None,
+        live: Sequence[Live] = (),
+        holds: Sequence[Hold] = (),
     ) -> None:
+        self.live, self.holds = live, holds
         self.definitions, self.tensors, self.is_part = definitions, tensors, part is not None
         self.generators = _MOST_GENERATORS if part is None else len(part.draws)
         self.program: Program = expanded(body, definitions)
@@ -56,6 +62,7 @@ class Builder:
         self.parts: dict[int, tuple[Graph, ...]] = {}  # by number of the step
         self.values: list[int] = []
         self.origins: dict[int, int] = {}
+        self.cells: set[int] = set()
 
     def build(self) -> Graph:
         """The graph; GraphSyntaxError where there is none."""
@@ -67,8 +74,30 @@ class Builder:
         self._infer()
         self._check_ends()
         with recording() as core:
+            if self.live:
+                self._set_numbers(core)
             self._record(core)
         return self._rewritten(core)
+
+    def _set_numbers(self, core: _core.Graph) -> None:
+        """Gives the recording its numbers that are read anew."""
+        rows, items = [], []
+        for x in self.live:
+            left = x.left
+            if x.tensor:
+                memory = self.tensors.get(x.tensor)
+                if memory is None:
+                    raise x.at.error(f"parse was given no tensor named {x.tensor!r}")
+                with Refusals(x.at):
+                    items.append(prim.as_strided(memory.detach(), (), (), x.left))
+                left = len(items) - 1
+            form = "<d" if isinstance(x.value, float) else "<q"
+            (bits,) = struct.unpack("<q", struct.pack(form, x.value))
+            rows.append((x.op, left, x.right, bits))
+        given = 1 + max([x.left for x in self.live if x.op == _GIVEN], default=-1)
+        guards = [(x.test, x.outcome, x.left, x.right) for x in self.holds]
+        with Refusals(self.live[0].at):
+            core.set_numbers(given, rows, items, guards)
 
     def _part(self, part: Part) -> Graph:
         return Builder(part.body, self.definitions, self.tensors, part).build()
@@ -89,8 +118,20 @@ class Builder:
                 self.held[x.value] = None
             elif x.op == "tensor":
                 self.held[x.value] = self._given(x, memories)
+            elif x.op == "cell":
+                self.held[x.value] = self._cell(x)
             else:
                 self.held[x.value] = constant(x)
+
+    def _cell(self, x: Input) -> Tensor:
+        """What stands for a number that is read anew until the recording has it."""
+        (number,) = x.payload
+        if self.is_part or number >= len(self.live):
+            raise x.at.error(f"there is no live number {number} here")
+        if number in self.cells:
+            raise x.at.error(f"the live number {number} has a cell already")
+        self.cells.add(number)
+        return constant(x._replace(op="number", payload=(1.5,)))
 
     def _given(self, x: Input, memories: dict[int, str]) -> Tensor:
         (name,) = x.payload
@@ -127,6 +168,9 @@ class Builder:
                     kinds = [self.kinds[v] for v in step.inputs]
                     found = check_flow(step, self.parts[i], kinds, self.generators)
                     made = [Kind(*kind) for kind in found]
+                elif step.op in _STEPS:
+                    written = _record_step(step, [operand(v) for v in step.inputs])
+                    made = [self.kinds[v] for v in step.inputs[:written]]
                 else:
                     check_arity(step, self.generators)
                     made = _inferred(step, [operand(v) for v in step.inputs])
@@ -197,17 +241,22 @@ class Builder:
     def _record_range(self, core: _core.Graph, inputs: Sequence[Input], steps: range) -> None:
         for x in inputs:
             held, (shape, t, device) = self.held[x.value], self.kinds[x.value]
-            if held is None:
+            if x.op == "cell":
+                with Refusals(x.at):
+                    self.held[x.value] = core.cell(x.payload[0])
+            elif held is None:
                 self.placeholders[x.value] = core.add_argument(list(shape), t.number, device)
             else:
                 prim.copy(held)
         for i in steps:
             step = self.program.steps[i]
-            if step.op not in FLOW and step.op not in _RANDOM:
+            if step.op not in FLOW and step.op not in _RANDOM and step.op not in _STEPS:
                 continue
             operands = [self._operand(v) for v in step.inputs]
             if step.op in FLOW:
                 record_flow(step, self.parts[i], operands)
+            elif step.op in _STEPS:
+                _record_step(step, operands)
             else:
                 _call(step, operands)
             self.origins[i] = core.node_count - 1
@@ -298,6 +347,15 @@ def check_arity(step: Step, generators: int) -> None:
         raise step.at.error(f"{step.op} takes {many}, got {got}")
     if step.op in _RANDOM:
         check_draws(step.at, step.attrs[-2:], generators)
+
+
+def _record_step(step: Step, operands: Sequence[Tensor]) -> int:
+    """Records a step of an optimiser; how many of its operands it writes."""
+    if not operands:
+        raise step.at.error(f"{step.op} takes at least 1 value")
+    rule, name = _STEPS[step.op]
+    with Refusals(step.at):
+        return _core.record_step(name, numbers_of_step(rule, step.attrs), list(operands))
 
 
 def _call(step: Step, operands: Sequence[Tensor]) -> tuple[Tensor, ...]:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 MOST_STEPS = 1 << 17  # of a text after expansion
 MOST_CALLS = 64  # in each other
-_INPUTS = ("argument", "tensor", "constant", "number")
+_INPUTS = ("argument", "tensor", "constant", "number", "cell")
 Geometry = tuple[tuple[int, ...], tuple[int, ...], int]
 
 
@@ -133,8 +133,8 @@ def expanded(body: Body, definitions: Mapping[str, Definition]) -> Program:
         expansion.values,
         inputs,
         expansion.steps,
-        frozenset(x.value for x in inputs if x.op in ("constant", "number")),
-        frozenset(x.value for x in inputs if x.op == "number"),
+        frozenset(x.value for x in inputs if x.op in ("constant", "number", "cell")),
+        frozenset(x.value for x in inputs if x.op in ("number", "cell")),
         [(known[w.value.text], known[w.target.text], w.value) for w in body.writes],
         [(known[r.value.text], r.geometry, r.value) for r in body.returns],
         expansion.split,
@@ -159,7 +159,7 @@ class _Expansion:
         """Appends a statement; ``known`` gets its results."""
         at, results, op, operands, attrs, types, parts = statement
         if op in _INPUTS:
-            if not is_top and op in ("argument", "tensor"):
+            if not is_top and op in ("argument", "tensor", "cell"):
                 raise at.error("a definition takes values; its body has no argument or tensor")
             if op == "tensor" and attrs[0] in self.names:
                 raise at.error(f"the tensor {attrs[0]!r} is there twice")

@@ -278,8 +278,7 @@ class Graph(NamedTuple):
         Captured tensors of at most ``inline`` elements stand in it, to the bit; larger ones, and
         those that the graph writes to, are named, and `tensors` has them.
 
-        NotImplementedError where a node has no text yet: steps of optimisers, custom operations,
-        numbers that are read anew at every run, symbolic sizes.
+        NotImplementedError where a node has no text: custom operations, and symbolic sizes.
 
         >>> import tinyt
         >>> graph = tinyt.compiler.record(lambda x: x.exp() + 1, tinyt.ones(2)).graph

@@ -53,4 +53,4 @@ def parse(text: str, tensors: Mapping[str, Tensor] | None = None) -> Graph:
     syntax = Syntax(text)
     body = syntax.read()
     check_calls(body, syntax.definitions)
-    return Builder(body, syntax.definitions, given).build()
+    return Builder(body, syntax.definitions, given, None, syntax.live, syntax.holds).build()

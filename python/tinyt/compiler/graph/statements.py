@@ -56,6 +56,28 @@ class Write(NamedTuple):
     target: Token
 
 
+class Live(NamedTuple):
+    """A number that is read anew at every run: its operation in the core, what it is of, and its
+    value; of an item the tensor's name."""
+
+    at: Token
+    op: int
+    left: int
+    right: int
+    value: float
+    tensor: str
+
+
+class Hold(NamedTuple):
+    """What must hold of two numbers."""
+
+    at: Token
+    test: int
+    left: int
+    right: int
+    outcome: bool
+
+
 class Body(NamedTuple):
     """Statements, and what is written and returned in the end; ``at`` is the "return"."""
 

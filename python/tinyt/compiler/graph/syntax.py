@@ -6,8 +6,28 @@ from typing import TYPE_CHECKING, Any
 
 from tinyt._tensor import number_of_device
 from tinyt.compiler.graph.literals import attribute_float
-from tinyt.compiler.graph.statements import Body, Definition, Part, Result, Statement, Type, Write
-from tinyt.compiler.graph.text import ATTRIBUTES, CPU, PARTS, SOURCES, VERSION, default_text
+from tinyt.compiler.graph.statements import (
+    Body,
+    Definition,
+    Hold,
+    Live,
+    Part,
+    Result,
+    Statement,
+    Type,
+    Write,
+)
+from tinyt.compiler.graph.text import (
+    ATTRIBUTES,
+    COMPUTED,
+    CPU,
+    PARTS,
+    SOURCES,
+    SOURCES_OF_NUMBERS,
+    TESTS,
+    VERSION,
+    default_text,
+)
 from tinyt.compiler.graph.tokens import Token, number_of, tokens_of
 from tinyt.dtypes import ALL
 
@@ -19,8 +39,11 @@ DTYPES = {t.name: t for t in ALL}
 MOST_DIMENSIONS = 64
 MOST_NESTING = 16  # of parts of control flow in each other
 _MOST_CHARACTERS = 1 << 26
-_INPUTS = ("argument", "tensor", "constant", "number")
-_WORDS = {*_INPUTS, "def", "write", "to", "as", "split", "return", "results", "draws"}
+_INPUTS = ("argument", "tensor", "constant", "number", "cell")
+_WORDS = {
+    *(*_INPUTS, "def", "write", "to", "as", "split", "return", "results", "draws", "live", "hold"),
+    *(*SOURCES_OF_NUMBERS, *COMPUTED, *TESTS),
+} - set(ATTRIBUTES)
 # The attributes of nodes of control flow, as those of the op table.
 _FLOW = {
     "scan": [("steps", "i", ""), ("reversed", "b", ""), ("finals", "I", ""), ("stacks", "I", "")],
@@ -39,6 +62,8 @@ class Syntax:
         self._next = 0
         self._nesting = 0
         self.definitions: dict[str, Definition] = {}
+        self.live: list[Live] = []
+        self.holds: list[Hold] = []
         self._calls: list[Token] = []  # what may be defined later
 
     def read(self) -> Body:
@@ -122,6 +147,10 @@ class Syntax:
                 self._definition()
             elif is_top and token.text == "write":
                 writes.append(self._write(known))
+            elif is_top and token.text == "live":
+                self._live()
+            elif is_top and token.text == "hold":
+                self._hold()
             elif is_top and token.text == "split":
                 self._next += 1
                 statements.append(Statement(token, (), "split", (), (self._int(0),), None))
@@ -136,6 +165,49 @@ class Syntax:
                 returns.append(self._result(known))
         self._end_line()
         return Body(statements, writes, returns, at)
+
+    def _live(self) -> None:
+        """As in ``live 2 = real_add(0, 1) : 4.0``."""
+        self._take("name")
+        place = self._peek()
+        if self._int(0) != len(self.live):
+            raise place.error(f"live numbers are in their order, expected {len(self.live)}")
+        self._mark("=")
+        at = self._take("name", "given, item, int, real, or an operation on numbers")
+        op, left, right, tensor = 5, -1, -1, ""
+        if at.text in SOURCES_OF_NUMBERS:
+            op += SOURCES_OF_NUMBERS.index(at.text)
+            if at.text == "given":
+                self._mark("(")
+                left = self._int(0)
+                self._mark(")")
+            elif at.text == "item":
+                self._mark("(")
+                tensor = self._take("string", 'a name, as in "weight"').text[1:-1]
+                self._mark(",")
+                left = self._int(0)
+                self._mark(")")
+        elif at.text in COMPUTED:
+            op += len(SOURCES_OF_NUMBERS) + COMPUTED.index(at.text)
+            self._mark("(")
+            left = self._int(0)
+            right = self._int(0) if self._if(",") else -1
+            self._mark(")")
+        else:
+            raise at.unexpected("given, item, int, real, or an operation on numbers")
+        self._mark(":")
+        value = self._attribute("i" if op == 7 or 9 <= op < 14 else "f")
+        self.live.append(Live(at, op, left, right, value, tensor))
+
+    def _hold(self) -> None:
+        """As in ``hold 3 lt 2 true``."""
+        at = self._take("name")
+        left = self._int(0)
+        test = self._take("name", ", ".join(TESTS))
+        if test.text not in TESTS:
+            raise test.unexpected(", ".join(TESTS))
+        right = self._int(0)
+        self.holds.append(Hold(at, TESTS.index(test.text), left, right, self._attribute("b")))
 
     def _definition(self) -> None:
         self._take("name")
@@ -210,7 +282,7 @@ class Syntax:
         return Statement(at, tuple(results), at.text, tuple(operands), attrs, types, parts)
 
     def _payload(self, at: Token) -> tuple[Any, ...]:
-        if at.text == "argument":
+        if at.text in ("argument", "cell"):
             return (self._int(0),)
         if at.text == "tensor":
             return (self._take("string", 'a name, as in "weight"').text[1:-1],)

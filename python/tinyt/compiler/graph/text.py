@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tinyt import _core
 from tinyt._tensor import number_of_device
 from tinyt.compiler.graph.literals import attribute_text, elements_text
 from tinyt.dtypes import ALL, uint8
@@ -38,14 +40,37 @@ def attributes_of(row: Any) -> list[tuple[str, str, str]]:
     return found
 
 
-ATTRIBUTES = {row["name"]: attributes_of(row) for row in OP_TABLE}
+# Steps of optimisers: the names of their rows, by what nodes are called, in the order of the rules.
+STEPS = dict(_core.step_names())
+_STEP = [
+    *(("condition", "b", "0"), ("count", "i", ""), ("states", "i", ""), ("maximize", "b", "0")),
+    *(("nesterov", "b", "0"), ("decoupled", "b", "0"), ("first", "I", "")),
+]
+ATTRIBUTES = {row["name"]: attributes_of(row) for row in OP_TABLE} | dict.fromkeys(
+    STEPS.values(), _STEP
+)
+# Numbers that are read anew at every run (SymbolicScalars): what they come of, and what must hold.
+SOURCES_OF_NUMBERS = ("given", "item", "int", "real")
+_FIRST_SOURCE = 5
+COMPUTED = (
+    *("add", "sub", "mul", "floordiv", "mod", "to_real"),
+    *("real_add", "real_sub", "real_mul", "real_div", "real_pow", "real_neg", "real_abs"),
+)
+TESTS = ("lt", "le", "eq", "ne", "gt", "ge", "is")
+
+
+def numbers_of_step(rule: int, attrs: Sequence[Any]) -> list[int]:
+    """What the core makes a step of."""
+    *numbers, first = attrs
+    return [rule, *map(int, numbers), len(first), *first]
 
 
 def text_of(graph: Graph, inline: int) -> str:
     """The text of a graph; see `Graph.text`."""
     known = {_memory(x): name for name, x in tensors_of(graph, inline).items()}
     names = {id(x): known[_memory(x)] for x in _named(graph, inline)}
-    lines = _Writer(graph, names).lines("")
+    by_storage = {x._storage_id: known[_memory(x)] for x in _named(graph, inline)}
+    lines = [*_live(graph, by_storage), *_Writer(graph, names).lines("")]
     return "\n".join([HEAD, *lines, ""])
 
 
@@ -64,12 +89,17 @@ def _memory(x: Tensor) -> object:
 
 def _named(graph: Graph, inline: int) -> Iterator[Tensor]:
     written = {w.target._storage_id for w in graph.writes if w.target is not None}
+    items = {x._storage_id: x for x in graph.core.number_parts()[2]}
+    written |= items.keys()
     for item in graph.inputs:
         x = item.tensor
         if x is None or item.weak or item.live:
             continue
+        items.pop(x._storage_id, None)
         if x.numel() > inline or x._storage_id in written:
             yield x
+    for x in items.values():  # which no node reads
+        yield prim.as_strided(x.detach(), (x._storage_elements,), (1,), 0)
     for parts in graph.inside.values():
         for part in parts:
             yield from _named(part, inline)
@@ -81,6 +111,7 @@ class _Writer:
     def __init__(self, graph: Graph, names: dict[int, str]) -> None:
         self.graph, self.names = graph, names
         self.numbers: dict[int, int] = {}
+        self._cells = {x.data_ptr(): i for i, x in graph.core.number_parts()[3]}
         if graph.sizes is not None:
             raise NotImplementedError(
                 "text: a graph whose sizes are symbolic has no text yet; write the graph that was "
@@ -113,10 +144,7 @@ class _Writer:
         if x is None:
             return f"{made} = argument {item.argument} : {kind}"
         if item.live:
-            raise NotImplementedError(
-                "text: a number that a program reads anew, as a float argument or a learning rate, "
-                "has no text yet; pass it as a 0-d tensor"
-            )
+            return f"{made} = cell {self._cells[x.data_ptr()]} : {kind}"
         if id(x) in self.names:
             return f'{made} = tensor "{self.names[id(x)]}" : {kind}'
         if item.weak:
@@ -128,19 +156,21 @@ class _Writer:
         graph, node = self.graph, self.graph.nodes[number]
         operands = [self._read(v) for v in node.inputs]
         parts = graph.parts(number)
-        if node.op in ATTRIBUTES:
-            operands += _attributes(node)
+        op = STEPS.get(node.op, node.op)
+        if node.op in STEPS:
+            operands += _attributes(op, [*node.attrs[1:7], node.attrs[8:]])
+        elif op in ATTRIBUTES:
+            operands += _attributes(op, node.attrs)
         elif parts:
             attributes, heads = _flow(node, len(parts))
             operands += attributes
         else:
             raise NotImplementedError(
-                f"text: {node.op} has no text yet: it is no row of the op table, but a step of an "
-                "optimiser or a custom operation"
+                f"text: {node.op} has no text: it is no row of the op table, but a custom operation"
             )
         made = ", ".join([self._made(v) for v in node.outputs])
         kinds = ", ".join([self._type(v) for v in node.outputs])
-        line = f"{made} = {node.op}({', '.join(operands)}) : {kinds}"
+        line = f"{made} = {op}({', '.join(operands)}) : {kinds}"
         if not parts:
             return [line]
         lines = [f"{line} {{"]
@@ -199,9 +229,31 @@ def _first_later_input(graph: Graph) -> int:
     return later[0] if later else len(graph.inputs)
 
 
-def _attributes(node: Node) -> list[str]:
+def _live(graph: Graph, names: dict[int, str]) -> Iterator[str]:
+    """The numbers that are read anew, and what must hold of them."""
+    _, rows, items, _, guards = graph.core.number_parts()
+    for number, (op, left, right, bits) in enumerate(rows):
+        is_real = op in (5, 6, 8) or op >= 14
+        value = attribute_text(struct.unpack("<d", struct.pack("<q", bits))[0])
+        text = value if is_real else str(bits)
+        if op >= 9:
+            places = [str(x) for x in (left, right) if x >= 0]
+            source = f"{COMPUTED[op - 9]}({', '.join(places)})"
+        else:
+            source = SOURCES_OF_NUMBERS[op - _FIRST_SOURCE]
+            if source == "given":
+                source += f"({left})"
+            elif source == "item":
+                x = items[left]
+                source += f'("{names[x._storage_id]}", {x.storage_offset()})'
+        yield f"live {number} = {source} : {text}"
+    for test, outcome, left, right in guards:
+        yield f"hold {left} {TESTS[test]} {right} {'true' if outcome else 'false'}"
+
+
+def _attributes(op: str, attrs: Sequence[Any]) -> list[str]:
     found = []
-    for (name, kind, default), value in zip(ATTRIBUTES[node.op], node.attrs, strict=True):
+    for (name, kind, default), value in zip(ATTRIBUTES[op], attrs, strict=True):
         text = _attribute(kind, value)
         if text != default_text(kind, default):
             found.append(f"{name}={text}")

@@ -100,7 +100,7 @@ class _Writer:
         for entry in entries:
             row = self._program(len(found), entry)
             key = safetensors.to_json([row[x] for x in ("modes", "arguments", "facts", "no_grad")])
-            if not entry.capture.core.number_parts()[2]:  # its numbers tell it apart
+            if not entry.capture.core.number_parts()[4]:  # its numbers tell it apart
                 key += safetensors.to_json([x for x in row["sources"] if x[0] == "grad"])
                 if key in keys:
                     warnings.warn(
