@@ -174,6 +174,33 @@ def test_a_training_step(tmp_path: Path) -> None:
         np.testing.assert_allclose(loss[0], want.item(), 2e-5)
 
 
+def test_numbers_of_equal_value_stay_apart(tmp_path: Path) -> None:
+    """Counters of parameters that are equal at the export, and a rate that equals a decay."""
+    net = nn.Linear(4, 2)
+    optimizer = optim.Adamax(net.parameters(), lr=0.01, weight_decay=0.01)
+
+    def step(x: Tensor) -> Tensor:
+        optimizer.zero_grad()
+        loss = net(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    x = tinyt.randn(6, 4)
+    mark_dynamic(x, 0, min=2, max=9)
+    compiled = tinyt.compile(step)
+    for _ in range(3):
+        compiled(x)
+    compiled.export_c(tmp_path, x, name="sized", weights="arrays")
+    library = ctypes.CDLL(str(compile_c(tmp_path, "sized")))
+    for n in (3, 9, 2, 7):
+        x = tinyt.randn(n, 4)
+        want, loss = compiled(x), np.zeros(1, np.float32)
+        pointers = [a.ctypes.data_as(ctypes.c_void_p) for a in (memory(x), loss)]
+        assert library.sized_run(ctypes.c_int64(n), *pointers) == 0
+        np.testing.assert_allclose(loss[0], want.item(), 2e-5)
+
+
 def test_random_numbers_go_on(tmp_path: Path) -> None:
     """A run takes as many counters as its sizes ask for."""
     x = tinyt.ones(5, 3)

@@ -71,7 +71,13 @@ class Weight(NamedTuple):
     tensor: Tensor  # all of it, 1-d
     written: bool
     shape: tuple[int, ...] = ()  # of what is written
-    is_number: bool = False  # one that each run reads anew, as a learning rate
+    number: int = -1  # of those that each run reads anew, as a learning rate
+    is_fresh: bool = False  # each run writes all of it before reading any
+
+    @property
+    def is_number(self) -> bool:
+        """Whether it is one of those."""
+        return self.number >= 0
 
 
 class Draft(NamedTuple):
@@ -156,8 +162,8 @@ class _Writer:
             step: attrs
             for step, (_, attrs, *_) in zip(program.steps_of_nodes(), rows, strict=False)
         }
-        inputs = [] if graph is None else graph.inputs()
-        self._live = {x.data_ptr() for _, x, _, is_live, _ in inputs if is_live and x is not None}
+        cells = [] if graph is None else graph.number_parts()[3]
+        self._live = {x.data_ptr(): number for number, x in cells}
         self.facts = read_program(program, "call")
         self.out = Source() if into is None else into.source
         self.out.statements = []
@@ -208,9 +214,20 @@ class _Writer:
             seen = written.get(place)
             whole = seen is not None and seen.numel == tensor.numel()
             shape = seen.shape if seen is not None and whole else tuple(tensor.shape)
-            is_number = tensor.data_ptr() in self._live
-            found.append(Weight(name, tensor, seen is not None, shape, is_number))
+            number = self._live.get(tensor.data_ptr(), -1)
+            is_fresh = seen is not None and self._is_fresh(place, tensor.numel())
+            found.append(Weight(name, tensor, seen is not None, shape, number, is_fresh))
         return found
+
+    def _is_fresh(self, place: int, numel: int) -> bool:
+        """Whether the first step that uses a place writes all of it."""
+        for step in self.facts.steps:
+            if any(x.place == place for x in step.inputs):
+                return False
+            for x in step.outputs:
+                if x.place == place:
+                    return x.numel == numel
+        return False
 
     def _outputs(self) -> list[Port]:
         """Results that are all of memory of their own are written there, others copied."""

@@ -9,12 +9,12 @@ is, so that the C is what an export of that size alone would be.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
-from tinyt._capture import has_values
 from tinyt.compiler.export.literals import values_of
 from tinyt.compiler.export.memory import Piece, assign
 from tinyt.compiler.export.program import Draft, Exported, Port
@@ -149,35 +149,53 @@ def _resized(entry: CompiledGraph, sizes: Sequence[Size], point: tuple[int, ...]
 def _name_weights(drafts: dict[tuple[int, ...], Draft]) -> list[Weight]:
     """Gives what all drafts read one name in all of them, and writes out small constants that
     depend on a size, as the factor of a mean does."""
+    own = [{w.tensor.data_ptr() for w in draft.weights} for draft in drafts.values()]
+    captured = set.intersection(*own)
+    keys = {point: _keys(draft.weights, captured) for point, draft in drafts.items()}
+    in_all = set.intersection(*(set(own) for own in keys.values()))
     shared: list[Weight] = []
-    for w in next(iter(drafts.values())).weights:
-        if all(any(_is_same_weight(w, x) for x in draft.weights) for draft in drafts.values()):
-            shared.append(w._replace(name=f"weight_{len(shared)}"))
-    for draft in drafts.values():
-        names = {w.name: _name_of(w, shared) for w in draft.weights}
-        draft.statements[:] = [_renamed(statement, names) for statement in draft.statements]
+    names: dict[object, str] = {}
+    first = next(iter(drafts))
+    for key, w in zip(keys[first], drafts[first].weights, strict=True):
+        if key in in_all:
+            names[key] = f"weight_{len(shared)}"
+            shared.append(w._replace(name=names[key]))
+    for point, draft in drafts.items():
+        taken = {
+            w.name: names[key] if key in names else _written_out(w)
+            for key, w in zip(keys[point], draft.weights, strict=True)
+        }
+        draft.statements[:] = [_renamed(statement, taken) for statement in draft.statements]
     return shared
+
+
+def _keys(weights: Sequence[Weight], captured: set[int]) -> list[object]:
+    """What tells weights apart in every draft: captured memory, or else elements, of which several
+    may be equal, and where a run writes them before it reads them, their order."""
+    counts: Counter[object] = Counter()
+    found: list[object] = []
+    for w in weights:
+        key: object = w.tensor.data_ptr()
+        if w.is_number:
+            key = "number", w.number
+        elif key not in captured and w.is_fresh:
+            key = "fresh", w.tensor.dtype.name, w.tensor.numel()
+        elif not w.written and w.tensor.numel() <= _MOST_WRITTEN_OUT:
+            key = w.tensor.dtype.name, tuple(w.tensor.shape), *values_of(w.tensor)
+        counts[key] += 1
+        found.append((key, counts[key]))
+    return found
 
 
 def _renamed(statement: str, names: dict[str, str]) -> str:
     return re.sub(r"\bweight_\d+\b", lambda found: names[found[0]], statement)
 
 
-def _name_of(w: Weight, shared: Sequence[Weight]) -> str:
-    for x in shared:
-        if _is_same_weight(w, x):
-            return x.name
+def _written_out(w: Weight) -> str:
     if w.written or w.is_number or w.tensor.numel() > _MOST_WRITTEN_OUT:
         raise NotImplementedError(_CONSTANT)
     values = ", ".join(values_of(w.tensor)) or "0"
     return f"((const {c_type(w.tensor.dtype)}[]){{{values}}})"
-
-
-def _is_same_weight(a: Weight, b: Weight) -> bool:
-    """Whether it is one memory, or constants of the same elements."""
-    if a.tensor.data_ptr() == b.tensor.data_ptr():
-        return a.written == b.written
-    return not (a.written or b.written) and has_values(a.tensor, b.tensor)
 
 
 def _range_checks(sizes: Sequence[Size], faults: list[str]) -> Iterator[str]:
@@ -210,7 +228,6 @@ def _forms(drafts: dict[tuple[int, ...], Draft], sizes: Sequence[Size]) -> tuple
         key = (
             tuple(_NUMBER.sub("#", x) for x in draft.statements if not x.startswith("//")),
             tuple((p.first, p.last) for p in draft.pieces),
-            tuple(p.shape == () for p in (*draft.inputs, *draft.outputs)),
         )
         groups.setdefault(key, []).append(point)
     if len(groups) > MOST_FORMS:

@@ -109,6 +109,7 @@ class _Writer:
                         "hold; it has the last used one. Save a function for each",
                         stacklevel=4,
                     )
+                    del self.own[f"{WORDS}{len(found)}"]
                     continue
                 keys.add(key)
             found.append(row)
