@@ -213,15 +213,15 @@ int tinyt_num_threads(void) { return num_threads(); }
 tinyt_status tinyt_set_num_threads(int threads) {
   return guarded_call([&] { set_num_threads(threads); });
 }
-const char* tinyt_dtype_name(tinyt_dtype dtype) {
+const char* tinyt_dtype_name(int dtype) {
   const bool is_one = dtype >= 0 && dtype < kDTypeCount;
   return is_one ? kDTypes[dtype].name.data() : nullptr;
 }
-size_t tinyt_dtype_size(tinyt_dtype dtype) {
+size_t tinyt_dtype_size(int dtype) {
   return dtype >= 0 && dtype < kDTypeCount ? kDTypes[dtype].size : 0;
 }
 
-tinyt_status tinyt_tensor_new(tinyt_dtype dtype, int rank, const int64_t* shape, const void* data,
+tinyt_status tinyt_tensor_new(int dtype, int rank, const int64_t* shape, const void* data,
                               tinyt_tensor** out) {
   return guarded_call([&] {
     const Tensor x = Tensor::empty(shape_of(dtype, rank, shape), static_cast<DType>(dtype));
@@ -232,7 +232,7 @@ tinyt_status tinyt_tensor_new(tinyt_dtype dtype, int rank, const int64_t* shape,
   });
 }
 
-tinyt_status tinyt_tensor_wrap(tinyt_dtype dtype, int rank, const int64_t* shape, void* data,
+tinyt_status tinyt_tensor_wrap(int dtype, int rank, const int64_t* shape, void* data,
                                void (*release)(void* context), void* context, tinyt_tensor** out) {
   return guarded_call([&] {
     given_pointer(out, "out");

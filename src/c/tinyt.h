@@ -37,6 +37,7 @@ typedef enum tinyt_status {
   TINYT_FILE_ERROR = 12 /* one that cannot be read or written, or is damaged */
 } tinyt_status;
 
+/* Parameters are ints, as any int may come and is checked. */
 typedef enum tinyt_dtype {
   TINYT_BOOL, /* a byte, 0 or 1 */
   TINYT_UINT8,
@@ -66,17 +67,17 @@ const char* tinyt_error(void);
 int tinyt_num_threads(void);
 tinyt_status tinyt_set_num_threads(int threads);
 /* "float32", and bytes of an element; NULL and 0 for what is no dtype. */
-const char* tinyt_dtype_name(tinyt_dtype dtype);
-size_t tinyt_dtype_size(tinyt_dtype dtype);
+const char* tinyt_dtype_name(int dtype);
+size_t tinyt_dtype_size(int dtype);
 
 /* ---- tensors, in the host's memory */
 
 /* A row-major tensor in memory of its own, with a copy of `data`, or zeros where that is NULL. */
-tinyt_status tinyt_tensor_new(tinyt_dtype dtype, int rank, const int64_t* shape, const void* data,
+tinyt_status tinyt_tensor_new(int dtype, int rank, const int64_t* shape, const void* data,
                               tinyt_tensor** out);
 /* A tensor over memory of the caller's, row-major, aligned for its elements. `release(context)` is
    called once when nothing uses it any more; NULL: it outlives the tensor and all views of it. */
-tinyt_status tinyt_tensor_wrap(tinyt_dtype dtype, int rank, const int64_t* shape, void* data,
+tinyt_status tinyt_tensor_wrap(int dtype, int rank, const int64_t* shape, void* data,
                                void (*release)(void* context), void* context, tinyt_tensor** out);
 /* A number without dimensions, which takes the dtype of the tensors beside it as Python's do. */
 tinyt_status tinyt_tensor_float(double number, tinyt_tensor** out);
