@@ -12,6 +12,8 @@ import pytest
 import tinyt
 from c_library import ENVIRONMENT, FLAGS, LEVEL, compiles, has_fma
 from c_program import CProgram, compile_c, run_both, same_bits
+from tinyt.compiler import export
+from tinyt.compiler.export.source import Source, _functions_of
 
 pytestmark = [compiles, has_fma, pytest.mark.host]
 
@@ -118,3 +120,19 @@ def test_the_test_program_sees_what_is_wrong(tmp_path: Path) -> None:
         subprocess.run([*build, "-lm", "-o", str(tmp_path / "test")], check=True, env=ENVIRONMENT)
         done = subprocess.run([str(tmp_path / "test")], stdout=subprocess.DEVNULL, check=False)
         assert (done.returncode != 0) == is_wrong
+
+
+def test_functions_of_one_name_have_one_text(tmp_path: Path) -> None:
+    """In all templates; a file that would have two is an error of tinyt's own."""
+    texts: dict[str, str] = {}
+    for path in (Path(export.__file__).parent / "c").glob("*.c"):
+        for name, text in _functions_of(path.read_text(encoding="utf-8"))[1].items():
+            assert texts.setdefault(name, text) == text, name
+    source = Source()
+    source.add("tt_one", "static int tt_one(void);")
+    source.add("tt_one", "static int tt_one(void);")
+    with pytest.raises(RuntimeError, match="two functions are called tt_one"):
+        source.add("tt_one", "static long tt_one(void);")
+    x = tinyt.randn(6, 5)
+    for have, want in run_both(tmp_path, lambda x: (x.softmax(0), x.logsumexp(0)), x):
+        assert same_bits(have, want)

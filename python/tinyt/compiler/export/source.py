@@ -120,27 +120,29 @@ class Source:
 
     def _add(self, name: str, functions: dict[str, str], begin: dict[str, list[str]]) -> None:
         if name in self._functions:
+            self.add(name, functions[name])
             return
         for part in begin[name]:
             self._functions.setdefault(part, part)
         for called in re.findall(r"\btt_\w+", functions[name]):
             if called != name and called in functions:
                 self._add(called, functions, begin)
-        self._functions[name] = functions[name]
+        self.add(name, functions[name])
 
     def kernel(self, kernel: _core.FusedKernel, inner: list[int]) -> str:
         """The name of a fused kernel's function."""
         called, text = kernel.source_parts(inner, "KERNEL", "c99")
         for name, function in called:
-            self._functions.setdefault(name, function)
+            self.add(name, function)
         if text not in self._kernels:
             name = self._kernels[text] = f"tt_kernel_{len(self._kernels)}"
             self._functions[name] = text.replace("void KERNEL(", f"static void {name}(", 1)
         return self._kernels[text]
 
     def add(self, name: str, text: str) -> None:
-        """Puts a function into the file."""
-        self._functions.setdefault(name, text)
+        """Puts a function into the file. RuntimeError where another one has its name."""
+        if self._functions.setdefault(name, text) != text:
+            raise RuntimeError(f"export_c: two functions are called {name} (a bug in tinyt)")
 
     def table(self, values: Sequence[int]) -> str:
         """An array of int64s as an argument; a long one is a constant of the file."""

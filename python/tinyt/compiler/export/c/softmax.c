@@ -131,8 +131,8 @@ static void tt_strip_sum_T(const T* x, int64_t n, int64_t step, int64_t width, T
 }
 
 // e^(x - top) with the largest number of each column, and the sums of that.
-static void tt_strip_exps_T(const T* x, T* restrict e, int64_t n, int64_t step, int64_t width,
-                            T* restrict top, T* sum, T* work) {
+static void tt_strip_exps_below_T(const T* x, T* restrict e, int64_t n, int64_t step, int64_t width,
+                                  T* restrict top, T* sum, T* work) {
   for (int64_t j = 0; j < width; ++j) top[j] = -INFINITY;
   for (int64_t k = 0; k < n; ++k) {
     const T* row = x + k * step;
@@ -149,7 +149,7 @@ static void tt_strip_exps_T(const T* x, T* restrict e, int64_t n, int64_t step, 
 // A strip of each op, with its operands and the result. `sum` has W values.
 static void tt_strip_softmax_T(const T* x, T* restrict y, int64_t n, int64_t step, int64_t width,
                                T* restrict sum, T* work) {
-  tt_strip_exps_T(x, y, n, step, width, work, sum, work + W);
+  tt_strip_exps_below_T(x, y, n, step, width, work, sum, work + W);
   for (int64_t j = 0; j < width; ++j) sum[j] = 1 / sum[j];
   for (int64_t k = 0; k < n; ++k) {
     for (int64_t j = 0; j < width; ++j) y[k * step + j] *= sum[j];
@@ -158,7 +158,7 @@ static void tt_strip_softmax_T(const T* x, T* restrict y, int64_t n, int64_t ste
 
 static void tt_strip_log_softmax_T(const T* x, T* restrict y, int64_t n, int64_t step,
                                    int64_t width, T* restrict sum, T* work) {
-  tt_strip_exps_T(x, y, n, step, width, work, sum, work + W);
+  tt_strip_exps_below_T(x, y, n, step, width, work, sum, work + W);
   for (int64_t j = 0; j < width; ++j) sum[j] = L(sum[j]);
   for (int64_t k = 0; k < n; ++k) {
     const T* row = x + k * step;
