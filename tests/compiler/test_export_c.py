@@ -85,7 +85,10 @@ def test_a_weights_file_is_its_program_s(tmp_path: Path) -> None:
     assert load(tmp_path / "nothing") == 1001
 
 
-@pytest.mark.parametrize("name", ["string", "1x", "x-y", "größe", ""])
+WRONG_NAMES = ["string", "1x", "x-y", "größe", "", "features", "Pthread", "x\n", "x" * 101]
+
+
+@pytest.mark.parametrize("name", WRONG_NAMES)
 def test_wrong_names(tmp_path: Path, name: str) -> None:
     with pytest.raises(ValueError, match="name must"):
         tinyt.compile(lambda x: x + 1).export_c(tmp_path, tinyt.ones(2), name=name)
@@ -136,3 +139,37 @@ def test_functions_of_one_name_have_one_text(tmp_path: Path) -> None:
     x = tinyt.randn(6, 5)
     for have, want in run_both(tmp_path, lambda x: (x.softmax(0), x.logsumexp(0)), x):
         assert same_bits(have, want)
+
+
+def test_a_header_s_name_is_no_default(tmp_path: Path) -> None:
+    def features(x: tinyt.Tensor) -> tinyt.Tensor:
+        return x + 1
+
+    files = tinyt.compile(features).export_c(tmp_path, tinyt.ones(2))
+    assert files[0].name == "program_features.h"
+
+
+def test_the_function_s_name_stays_in_its_comment(tmp_path: Path) -> None:
+    function = lambda x: x + 1  # noqa: E731
+    function.__qualname__ = "f\n#error injected\r\u2028//\ud800" + "x" * 300
+    files = tinyt.compile(function).export_c(tmp_path, tinyt.ones(2), name="program")
+    for path in files[:2]:
+        first, second = path.read_text(encoding="utf-8").splitlines()[:2]
+        assert first.startswith("// f?#error injected??//?xxx")
+        assert len(first) < 300
+        assert "xxx" not in second
+    compile_c(tmp_path, "program")
+
+
+def test_a_directory_is_one_export_s(tmp_path: Path) -> None:
+    step, x = tinyt.compile(lambda x: x + 1), tinyt.ones(2)
+    files = step.export_c(tmp_path, x, name="one")
+    assert step.export_c(tmp_path, x, name="one") == files
+    texts = [path.read_text(encoding="utf-8") for path in files]
+    for name in ("two", "one_test", "ONE"):
+        with pytest.raises(ValueError, match=r"holds the export one; each export needs a dir"):
+            step.export_c(tmp_path, x, name=name)
+    assert texts == [path.read_text(encoding="utf-8") for path in files]
+    (tmp_path / "CMakeLists.txt").write_text("project(mine)\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"holds another project"):
+        step.export_c(tmp_path, x, name="one")

@@ -461,6 +461,14 @@ def test_no_part_of_another_program() -> None:
         tinyt.compile(lambda x: loaded(x) * 2)(tinyt.ones(2))
 
 
+def test_odd_names_of_functions() -> None:
+    function = lambda x: x * 2  # noqa: E731
+    function.__qualname__ = "f\ng" + "x" * 300
+    compiled = tinyt.compile(function)
+    compiled(tinyt.ones(2))
+    assert repr(again(compiled)) == f"<LoadedFunction f?g{'x' * 197}: 1 programs>"
+
+
 def test_modes_are_those_of_the_capture() -> None:
     w = nn.Parameter(tinyt.ones(2))
     compiled = tinyt.compile(lambda x: x * w)
@@ -565,10 +573,17 @@ def test_files_that_are_no_programs(tmp_path: Path) -> None:
         (content | {"more": 1}, "not in its form"),
         ([], "format None"),
         (content | {"programs": []}, "there is no program"),
+        (content | {"name": "x\n#error injected\n//"}, "name is not a printable line"),
+        (content | {"name": "x" * 201}, "name is not a printable line of at most 200"),
         (content | {"devices": {"0": "cuda:0"}}, "cuda"),
     ):
         with pytest.raises(SerializationError, match=message):
             load(with_parts(tensors, changed))
+    text = safetensors.to_json(content | {"name": "SURROGATE"}).replace("SURROGATE", "\\ud800")
+    file = io.BytesIO()
+    safetensors.write(file, tensors, {METADATA: text})
+    with pytest.raises(SerializationError, match="name is not a printable line"):
+        load(io.BytesIO(file.getvalue()))
     content["programs"][0]["operations"][0] = "add with:b other:I"
     with pytest.raises(SerializationError, match='this version has no operation "add with:b oth'):
         load(with_parts(tensors, content))

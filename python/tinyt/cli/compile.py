@@ -63,7 +63,7 @@ def compile_graph(args: argparse.Namespace) -> int:
     try:
         graph = _graph_in(path, args.tensors)
         if args.target == "c":
-            name = args.name or path.stem
+            name = export.api.name_in_c(path.stem.replace(".", "_"), args.name)
             for file in export.graphs.export_graph(graph, args.out or name, name):
                 print(file)
             return 0

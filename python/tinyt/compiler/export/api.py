@@ -17,6 +17,7 @@ from tinyt.compiler.export.program import Draft, Exported, draft_program, export
 from tinyt.compiler.export.project import write_project
 from tinyt.compiler.export.sizes import export_sized, sizes_of
 from tinyt.compiler.passes import decompose, simplify
+from tinyt.compiler.saved.layout import one_line
 from tinyt.ops.creation.filled import empty_strided
 from tinyt.ops.random.draws import randn
 from tinyt.random import Generator
@@ -28,12 +29,21 @@ if TYPE_CHECKING:
     from tinyt.tensor import Tensor
 
 
-# Of C's own library: a header of such a name would take its place.
-_HEADERS = (
-    *("assert", "complex", "ctype", "errno", "fenv", "float", "inttypes", "iso646", "limits"),
-    *("locale", "math", "setjmp", "signal", "stdarg", "stdbool", "stddef", "stdint", "stdio"),
-    *("stdlib", "string", "tgmath", "time", "wchar", "wctype"),
+# Headers of ISO C, of POSIX, and what C libraries include for them: a project's folder is searched
+# before theirs, so that a header of such a name would take their place.
+_HEADERS = frozenset(
+    """
+    assert complex ctype errno fenv float inttypes iso646 limits locale math setjmp signal stdalign
+    stdarg stdatomic stdbit stdbool stdckdint stddef stdint stdio stdlib stdnoreturn string tgmath
+    threads time uchar wchar wctype
+    aio cpio devctl dirent dlfcn endian fcntl fmtmsg fnmatch ftw glob grp iconv langinfo libgen
+    libintl monetary mqueue ndbm netdb nl_types poll pthread pwd regex sched search semaphore spawn
+    strings stropts syslog tar termios trace ulimit unistd utime utmpx wordexp
+    alloca availability byteswap corecrt crtdefs features immintrin intrin io malloc memory newlib
+    process sal values vcruntime x86intrin xlocale
+    """.split()
 )
+_MOST_NAME = 100  # characters: files have names that are little longer
 
 
 def export_entry(
@@ -47,11 +57,7 @@ def export_entry(
     """Writes the project of a captured call; see `Compiled.export_c`."""
     if weights not in (None, "arrays", "file"):
         raise ValueError(f'export_c: weights must be "arrays", "file" or None, got {weights!r}')
-    name = _identifier(function) if name is None else name
-    if not isinstance(name, str) or re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) is None:
-        raise ValueError(f"export_c: name must be a name in C, got {name!r}")
-    if name.lower() in _HEADERS:
-        raise ValueError(f"export_c: name must not be that of a header of C, got {name!r}")
+    name = name_in_c(function, name)
     capture = entry.capture
     if capture.backward is not None and capture.backward.roots:
         raise NotImplementedError(
@@ -91,9 +97,9 @@ def _draft_of(capture: Capture, into: Draft | None) -> Draft:
 
 
 def title_of(what: str) -> str:
-    """The first line of a project's files."""
+    """The first line of a project's files, which is a comment."""
     level = _core.build_info()["isa"]
-    return f"{what}, by tinyt, planned at level {level}."
+    return f"{one_line(what)}, by tinyt, planned at level {level}."
 
 
 def _graph_of(capture: Any) -> tuple[_core.Graph, list[int]]:
@@ -167,10 +173,22 @@ def run_once(
     return [results[i].detach().contiguous().clone() for i in wanted], after
 
 
-def _identifier(function: str) -> str:
-    found = re.sub(r"[^A-Za-z0-9_]+", "_", function.rpartition(".")[2]).strip("_")
-    is_name = found[:1].isalpha() and found.lower() not in (*_HEADERS, "lambda")
-    return found if is_name else f"program_{found}".rstrip("_")
+def name_in_c(function: str, name: str | None) -> str:
+    """What names of a project begin with: ``name`` if it is one of C, else ValueError; without one
+    the function's, changed so that it is one."""
+    if name is None:
+        found = re.sub(r"[^A-Za-z0-9_]+", "_", function.rpartition(".")[2]).strip("_")[:_MOST_NAME]
+        is_name = found[:1].isalpha() and found.lower() not in (*_HEADERS, "lambda")
+        return found if is_name else f"program_{found}".rstrip("_")
+    if not isinstance(name, str) or re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) is None:
+        raise ValueError(f"export_c: name must be a name in C, got {name!r:.100}")
+    if len(name) > _MOST_NAME:
+        raise ValueError(f"export_c: name must have at most {_MOST_NAME} characters")
+    if name.lower() in _HEADERS:
+        raise ValueError(
+            f"export_c: name must not be that of a header of C or of a system, got {name!r}"
+        )
+    return name
 
 
 __all__ = ["export_entry"]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tinyt import _core, dtypes
-from tinyt.compiler.export.api import drawn, run_once, title_of
+from tinyt.compiler.export.api import drawn, name_in_c, run_once, title_of
 from tinyt.compiler.export.calls import EMITTERS
 from tinyt.compiler.export.checks import Recorded
 from tinyt.compiler.export.kernels import laid_out
@@ -40,6 +40,7 @@ def export_graph(
     graph: Graph, directory: str | PathLike[str], name: str, weights: str | None = None
 ) -> list[Path]:
     """Writes the program of a graph as a project in C, as `Compiled.export_c` does."""
+    name = name_in_c(name, name)
     program, core = program_of(graph, True)
     counters: dict[int, int] = {}
     steps = program.describe()

@@ -39,7 +39,9 @@ def write_project(
     weights: str | None,
     run: Recorded,
 ) -> list[Path]:
-    """Writes the files; returns them. ``run`` is what the test repeats."""
+    """Writes the files; returns them. ``run`` is what the test repeats. ValueError where the folder
+    is another project's."""
+    require_own_folder(folder, name)
     nbytes = sum(w.tensor.numel() * w.tensor.dtype.itemsize for w in parts.weights)
     if weights is None:
         weights = "arrays" if nbytes <= _ARRAYS else "file"
@@ -64,6 +66,20 @@ def write_project(
             path.write_bytes(content)
         written.append(path)
     return written
+
+
+def require_own_folder(folder: Path, name: str) -> None:
+    """ValueError where a folder has a CMake file that is not that of an export of this name."""
+    path = folder / "CMakeLists.txt"
+    if not path.is_file():
+        return
+    found = re.search(r"^project\((\w+)_c C\)$", path.read_text("utf-8", "replace"), re.MULTILINE)
+    if found is None or found[1] != name:
+        what = "another project" if found is None else f"the export {found[1]}"
+        raise ValueError(
+            f"export_c: the directory {str(folder)!r} holds {what}; each export needs a directory "
+            "of its own"
+        )
 
 
 class _Project:

@@ -10,6 +10,7 @@ from typing import Any
 
 FORMAT = 1
 METADATA = "tinyt.program"
+MOST_NAME = 200  # characters of the function's name
 OWN = "tinyt."  # what names of the file's own tensors begin with
 WORDS, GRADIENTS = "tinyt.words.", "tinyt.grad."
 
@@ -124,3 +125,12 @@ def fits(value: Any, form: Any) -> bool:
     if isinstance(form, Either):
         return any(fits(value, x) for x in form.forms)
     return True
+
+
+def one_line(name: str) -> str:
+    """A function's name as files have it: one printable line, of at most `MOST_NAME` characters.
+
+    >>> one_line("f\\n#error")
+    'f?#error'
+    """
+    return "".join(c if c.isprintable() else "?" for c in name[:MOST_NAME])

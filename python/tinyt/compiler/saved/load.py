@@ -17,7 +17,7 @@ from tinyt.compiler.backward import Backward, Refusal, Target
 from tinyt.compiler.capture.results import ALIAS, ARGUMENT, GRAD, NUMBER, OBJECT, OUTPUT, VIEW
 from tinyt.compiler.graph.graph import Graph
 from tinyt.compiler.inspect.views import Views
-from tinyt.compiler.saved.layout import FORMAT, METADATA, SCHEMA, WORDS, fits
+from tinyt.compiler.saved.layout import FORMAT, METADATA, MOST_NAME, SCHEMA, WORDS, fits, one_line
 from tinyt.compiler.saved.values import decode, leaves_in, signature
 from tinyt.dtypes import ALL
 from tinyt.forks import made_once
@@ -233,6 +233,10 @@ class _Reader:
 
     def __init__(self, content: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         self.content, self.file = content, tensors
+        _require(
+            content["name"] == one_line(content["name"]),
+            f"the function's name is not a printable line of at most {MOST_NAME} characters",
+        )
         for number, name in content["devices"].items():
             here = number_of_device(device(name).require_present())
             _require(str(here) == number, f"{name} has another number in this process")

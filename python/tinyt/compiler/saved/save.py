@@ -11,7 +11,7 @@ from tinyt import _core
 from tinyt._capture import Location
 from tinyt.compiler.capture.capture import whole_memory
 from tinyt.compiler.capture.results import ALIAS, GRAD, OBJECT, VIEW
-from tinyt.compiler.saved.layout import FORMAT, GRADIENTS, METADATA, OWN, WORDS
+from tinyt.compiler.saved.layout import FORMAT, GRADIENTS, METADATA, OWN, WORDS, one_line
 from tinyt.compiler.saved.values import encode
 from tinyt.dtypes import ALL
 from tinyt.io import safetensors
@@ -40,7 +40,7 @@ def save_entries(
     content = {
         "format": FORMAT,
         "version": __version__,
-        "name": name,
+        "name": one_line(name),
         "memories": {name: str(x.device) for name, x in writer.memories.items()},
         "leaves": writer.leaves,
         "tensors": writer.tensors(),
