@@ -230,6 +230,65 @@ def test_the_test_program_and_errors(tmp_path: Path) -> None:
         assert sized.library.sized_error(code) == b"n must be from 2 to 20"
 
 
+def run_test_program(folder: Path, name: str = "sized") -> None:
+    sources = [str(folder / f"{name}{end}.c") for end in ("", "_weights", "_test")]
+    command = ["cc", *FLAGS, "-O1", "-ffp-contract=off", "-fno-strict-aliasing", *sources, "-lm"]
+    subprocess.run([*command, "-o", str(folder / "test")], check=True, env=ENVIRONMENT)
+    subprocess.run([folder / "test"], check=True, env=ENVIRONMENT, stdout=subprocess.DEVNULL)
+
+
+def last_channels(*shape: int) -> Tensor:
+    return tinyt.randn(shape).to(memory_format=tinyt.channels_last)
+
+
+ORDERS: dict[str, tuple[Callable[..., Tensor], Callable[[int], tuple[Tensor, ...]], str]] = {
+    "transposed": (
+        lambda x, w: (x * w).exp() + x.sum(1, keepdim=True),
+        lambda n: (tinyt.randn(4, n).t(), tinyt.randn(4)),
+        "INPUT_0_SIZE 44 // float32[n, 4], strides [1, n]",
+    ),
+    "channels last": (
+        lambda x, w: x.relu() * w[:, None, None],
+        lambda n: (last_channels(n, 3, 2, 5), tinyt.randn(3)),
+        "INPUT_0_SIZE 330 // float32[n, 3, 2, 5], strides [30, 1, 15, 3]",
+    ),
+    "not marked": (
+        lambda x, w: x * w.exp(),
+        lambda n: (tinyt.randn(n, 3, 4), tinyt.randn(4, 3).t()),
+        "INPUT_1_SIZE 12 // float32[3, 4], strides [1, 3]",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", ORDERS)
+def test_orders_of_dimensions(case: str, tmp_path: Path) -> None:
+    """Arguments that are not row-major lie for each size as they do in the call."""
+    function, arguments, described = ORDERS[case]
+    x, w = arguments(5)
+    mark_dynamic(x, 0, min=1, max=11)
+    sized = Sized(tmp_path, lambda x, w: function(x, w), x, w)
+    assert described in (tmp_path / "sized.h").read_text("utf-8")
+    run_test_program(tmp_path)
+    for n in range(2, 12):
+        own = arguments(n)
+        want = function(*own)
+        assert same_bits(sized([n], own, [want])[0], want)
+
+
+@pytest.mark.parametrize(
+    "sliced", [lambda x: x[:, ::2], lambda x: x[:, :2], lambda x: x[:, :1].expand(5, 3)]
+)
+def test_arguments_with_gaps_have_no_other_sizes(
+    sliced: Callable[[Tensor], Tensor], tmp_path: Path
+) -> None:
+    for which in (0, 1):
+        x, y = (sliced(tinyt.randn(5, 4)), tinyt.randn(5, 1))[:: 1 - 2 * which]
+        mark_dynamic(x, 0, min=1, max=6)
+        mark_dynamic(y, 0, min=1, max=6)
+        with pytest.raises(NotImplementedError, match=rf"argument {which}.*pass contiguous\(\)"):
+            Sized(tmp_path, lambda x, y: x * y, x, y)
+
+
 def test_what_has_no_form(tmp_path: Path) -> None:
     def export(function: Callable[..., Any], **marks: Any) -> None:
         x = tinyt.randn(5, 4)

@@ -31,18 +31,17 @@ if TYPE_CHECKING:
 
 # Headers of ISO C, of POSIX, and what C libraries include for them: a project's folder is searched
 # before theirs, so that a header of such a name would take their place.
-_HEADERS = frozenset(
-    """
-    assert complex ctype errno fenv float inttypes iso646 limits locale math setjmp signal stdalign
-    stdarg stdatomic stdbit stdbool stdckdint stddef stdint stdio stdlib stdnoreturn string tgmath
-    threads time uchar wchar wctype
-    aio cpio devctl dirent dlfcn endian fcntl fmtmsg fnmatch ftw glob grp iconv langinfo libgen
-    libintl monetary mqueue ndbm netdb nl_types poll pthread pwd regex sched search semaphore spawn
-    strings stropts syslog tar termios trace ulimit unistd utime utmpx wordexp
-    alloca availability byteswap corecrt crtdefs features immintrin intrin io malloc memory newlib
-    process sal values vcruntime x86intrin xlocale
-    """.split()
-)
+_HEADER_NAMES = """
+assert complex ctype errno fenv float inttypes iso646 limits locale math setjmp signal stdalign
+stdarg stdatomic stdbit stdbool stdckdint stddef stdint stdio stdlib stdnoreturn string tgmath
+threads time uchar wchar wctype
+aio cpio devctl dirent dlfcn endian fcntl fmtmsg fnmatch ftw glob grp iconv langinfo libgen libintl
+monetary mqueue ndbm netdb nl_types poll pthread pwd regex sched search semaphore spawn strings
+stropts syslog tar termios trace ulimit unistd utime utmpx wordexp
+alloca availability byteswap corecrt crtdefs features immintrin intrin io malloc memory newlib
+process sal values vcruntime x86intrin xlocale
+"""
+_HEADERS = frozenset(_HEADER_NAMES.split())
 _MOST_NAME = 100  # characters: files have names that are little longer
 
 

@@ -63,6 +63,11 @@ class Port(NamedTuple):
         """Elements of memory from the first one on."""
         return self.nbytes // self.dtype.itemsize
 
+    @property
+    def is_dense(self) -> bool:
+        """Whether its elements lie one after another in row-major order."""
+        return Value(self.shape, self.stride, self.dtype, self.name).is_dense
+
 
 class Weight(NamedTuple):
     """Memory that is there before a run and after it."""

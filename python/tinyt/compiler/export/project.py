@@ -23,7 +23,6 @@ from tinyt.compiler.export.texts import (
     OTHER_FILE,
     SAVING,
 )
-from tinyt.compiler.export.values import Value
 
 if TYPE_CHECKING:
     from tinyt.compiler.export.program import Exported, Port, Weight
@@ -347,5 +346,4 @@ def _described(x: Port) -> str:
     if x.text:
         return x.text
     shape = f"{x.dtype.name}{list(x.shape)}"
-    is_dense = Value(x.shape, x.stride, x.dtype, x.name).is_dense
-    return shape if is_dense else f"{shape}, strides {list(x.stride)}"
+    return shape if x.is_dense else f"{shape}, strides {list(x.stride)}"

@@ -20,7 +20,7 @@ from tinyt.compiler.export.memory import Piece, assign
 from tinyt.compiler.export.program import Draft, Exported, Port
 from tinyt.compiler.export.source import c_type, placed
 from tinyt.dtypes import ALL
-from tinyt.ops import empty
+from tinyt.ops.creation.filled import empty_strided
 
 if TYPE_CHECKING:
     from tinyt._capture import CompiledGraph
@@ -133,8 +133,10 @@ def _resized(entry: CompiledGraph, sizes: Sequence[Size], point: tuple[int, ...]
         if isinstance(fact, type):
             leaves.append(0.0)
             continue
-        _, _, t, shape, *_ = fact.row()
-        leaves.append(empty([other.get((i, d), n) for d, n in enumerate(shape)], dtype=ALL[t]))
+        _, _, t, shape, strides, *_ = fact.row()
+        sizes_there = [other.get((i, d), n) for d, n in enumerate(shape)]
+        steps = _strides_of(sizes_there, _order_of(i, shape, strides))
+        leaves.append(empty_strided(sizes_there, steps, dtype=ALL[t]))
     changed = [(i, d, n) for (i, d), n in other.items()]
     found: Capture | str = entry.capture.dynamic.resized(changed, leaves)
     if isinstance(found, str):
@@ -144,6 +146,36 @@ def _resized(entry: CompiledGraph, sizes: Sequence[Size], point: tuple[int, ...]
             "bounds, by min and max of mark_dynamic"
         )
     return found
+
+
+def _order_of(i: int, shape: Sequence[int], strides: Sequence[int]) -> list[int]:
+    """The dimensions of an argument from the outermost to the innermost one: in their order where
+    it is row-major, else by its strides. NotImplementedError where its elements do not lie one
+    after another: for other sizes their places would be unknown."""
+    rows = list(range(len(shape)))
+    if 0 in shape or _lies_so(shape, strides, rows):
+        return rows
+    order = sorted(rows, key=lambda d: -strides[d])
+    if not _lies_so(shape, strides, order):
+        raise NotImplementedError(
+            f"export_c: elements of argument {i}, of strides {list(strides)}, do not lie one after "
+            "another, which sizes as arguments need; pass contiguous()"
+        )
+    return order
+
+
+def _lies_so(shape: Sequence[int], strides: Sequence[int], order: Sequence[int]) -> bool:
+    want = _strides_of(shape, order)
+    return all(n == 1 or a == b for n, a, b in zip(shape, strides, want, strict=True))
+
+
+def _strides_of(shape: Sequence[int], order: Sequence[int]) -> list[int]:
+    """The strides of a tensor without gaps whose dimensions have this order."""
+    strides, step = [0] * len(shape), 1
+    for d in reversed(order):
+        strides[d] = step
+        step *= max(1, shape[d])
+    return strides
 
 
 def _name_weights(drafts: dict[tuple[int, ...], Draft]) -> list[Weight]:
@@ -210,12 +242,16 @@ def _port(k: int, drafts: dict[tuple[int, ...], Draft], sizes: Sequence[Size], k
         point: getattr(draft, kind)[k] for point, draft in drafts.items()
     }
     numbers = _Numbers(sizes, list(ports))
-    shape = [
-        numbers.formula([x.shape[d] for x in ports.values()]) or "?"
-        for d in range(len(next(iter(ports.values())).shape))
+    rank = range(len(next(iter(ports.values())).shape))
+    shape, strides = [
+        [numbers.formula([getattr(x, what)[d] for x in ports.values()]) or "?" for d in rank]
+        for what in ("shape", "stride")
     ]
     largest = max(ports.values(), key=lambda x: x.nbytes)
-    return largest._replace(text=f"{largest.dtype.name}[{', '.join(shape)}]")
+    text = f"{largest.dtype.name}[{', '.join(shape)}]"
+    if not all(x.is_dense for x in ports.values()):
+        text += f", strides [{', '.join(strides)}]"
+    return largest._replace(text=text)
 
 
 # ---- forms
