@@ -79,6 +79,13 @@ def check_one(
     return sized
 
 
+def run_test_program(folder: Path, name: str = "sized") -> None:
+    sources = [str(folder / f"{name}{end}.c") for end in ("", "_weights", "_test")]
+    command = ["cc", *FLAGS, "-O1", "-ffp-contract=off", "-fno-strict-aliasing", *sources, "-lm"]
+    subprocess.run([*command, "-o", str(folder / "test")], check=True, env=ENVIRONMENT)
+    subprocess.run([folder / "test"], check=True, env=ENVIRONMENT, stdout=subprocess.DEVNULL)
+
+
 NETWORK = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 3))
 CONVOLUTIONS = nn.Sequential(
     nn.Conv2d(1, 6, 3, padding=1), nn.BatchNorm2d(6), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
@@ -201,6 +208,37 @@ def test_numbers_of_equal_value_stay_apart(tmp_path: Path) -> None:
         np.testing.assert_allclose(loss[0], want.item(), 2e-5)
 
 
+def test_the_test_program_of_steps_that_count(tmp_path: Path) -> None:
+    """The run that it repeats is that of the weights that are written, and memory that no run has
+    written yet is not."""
+    nets = {name: nn.Linear(4, 2) for name in ("Adamax", "NAdam", "RAdam", "ASGD")}
+    nets |= {name: nn.Linear(4, 2) for name in ("Adadelta", "Adafactor")}
+    optimizers = [getattr(optim, name)(net.parameters(), lr=0.05) for name, net in nets.items()]
+
+    def step(x: Tensor) -> Tensor:
+        losses = []
+        for net, optimizer in zip(nets.values(), optimizers, strict=True):
+            optimizer.zero_grad()
+            losses.append(net(x).square().mean())
+            losses[-1].backward()
+            optimizer.step()
+        return tinyt.stack(losses).detach()
+
+    x = tinyt.randn(5, 4)
+    mark_dynamic(x, 0, min=4, max=6)
+    compiled = tinyt.compile(step)
+    for _ in range(2):
+        compiled(x)
+    texts = []
+    for value in (1e30, -3.0):
+        junk = [tinyt.full((n,), value) for n in range(1, 40) for _ in range(100)]
+        del junk
+        files = compiled.export_c(tmp_path, x, name="sized", weights="arrays")
+        texts.append([path.read_bytes() for path in files])
+    assert texts[0] == texts[1]
+    run_test_program(tmp_path)
+
+
 def test_random_numbers_go_on(tmp_path: Path) -> None:
     """A run takes as many counters as its sizes ask for."""
     x = tinyt.ones(5, 3)
@@ -219,22 +257,11 @@ def test_the_test_program_and_errors(tmp_path: Path) -> None:
     x = tinyt.randn(5, 8)
     mark_dynamic(x, 0, min=2, max=20)
     sized = Sized(tmp_path, lambda x: NETWORK(x), x)
-    sources = [str(tmp_path / f"sized{end}.c") for end in ("", "_weights", "_test")]
-    strict = "-ffp-contract=off"
-    command = ["cc", *FLAGS, "-O1", strict, *sources, "-lm", "-o", str(tmp_path / "test")]
-    subprocess.run(command, check=True, env=ENVIRONMENT)
-    subprocess.run([tmp_path / "test"], check=True, env=ENVIRONMENT)
+    run_test_program(tmp_path)
     sized.library.sized_error.restype = ctypes.c_char_p
     for n in (1, 21, -1):
         code = sized.run(ctypes.c_int64(n), None, None)
         assert sized.library.sized_error(code) == b"n must be from 2 to 20"
-
-
-def run_test_program(folder: Path, name: str = "sized") -> None:
-    sources = [str(folder / f"{name}{end}.c") for end in ("", "_weights", "_test")]
-    command = ["cc", *FLAGS, "-O1", "-ffp-contract=off", "-fno-strict-aliasing", *sources, "-lm"]
-    subprocess.run([*command, "-o", str(folder / "test")], check=True, env=ENVIRONMENT)
-    subprocess.run([folder / "test"], check=True, env=ENVIRONMENT, stdout=subprocess.DEVNULL)
 
 
 def last_channels(*shape: int) -> Tensor:

@@ -63,12 +63,20 @@ def export_entry(
             "export_c: the result requires grad, and backward() would be another program; export "
             "a call under no_grad, or a whole training step"
         )
-    graph, wanted = _graph_of(capture)
-    program = _core.Program(graph, 1 if graph.split_point()[0] >= 0 else 0)
+    own = program, wanted, graph = _planned(capture)
     if sizes := sizes_of(entry):
-        shown, parts = export_sized(entry, sizes, _draft_of)
+
+        def draft_of(other: Capture, into: Draft | None) -> Draft:
+            taken = [n for _, n in other.draws]
+            return draft_program(*(own if other is capture else _planned(other)), taken, into)
+
+        shown, parts = export_sized(entry, sizes, draft_of)
     else:
         shown = parts = export_program(program, wanted, graph, [n for _, n in capture.draws])
+    held = {x._storage_id for x in capture.touched}
+    for w in parts.weights:
+        if w.is_fresh and w.tensor._storage_id not in held:
+            w.tensor.zero_()  # the program's own, which nothing has written yet
     given = [_argument(x, i, capture, leaves) for i, x in enumerate(parts.inputs)]
     for i, x in sorted({**capture.kept, **capture.valued}.items()):
         if not x.requires_grad:  # a parameter is a weight, argument or not
@@ -88,11 +96,11 @@ def export_entry(
     return write_project(Path(directory), name, shown, title, weights, check)
 
 
-def _draft_of(capture: Capture, into: Draft | None) -> Draft:
-    """The program of a capture of other sizes, into the file of one before it."""
+def _planned(capture: Capture) -> tuple[_core.Program, list[int], _core.Graph]:
+    """The program of a capture, the numbers of its results that the function returns, and what it
+    was planned from."""
     graph, wanted = _graph_of(capture)
-    program = _core.Program(graph, 1 if graph.split_point()[0] >= 0 else 0)
-    return draft_program(program, wanted, graph, [n for _, n in capture.draws], into)
+    return _core.Program(graph, 1 if graph.split_point()[0] >= 0 else 0), wanted, graph
 
 
 def title_of(what: str) -> str:

@@ -94,15 +94,17 @@ def export_sized(
             f"export_c: {len(every)} combinations of sizes would each be planned, at most "
             f"{MOST_SIZES} are; state lower bounds, or mark fewer sizes"
         )
+    now = tuple(s.now for s in sizes)
+    if now not in every:
+        raise ValueError(f"export_c: the sizes of the call, {now}, are not within their bounds")
     drafts: dict[tuple[int, ...], Draft] = {}
     last: Draft | None = None
     for point in reversed(every):
-        last = drafts[point] = draft_of(_resized(entry, sizes, point), last)
-    now = tuple(s.now for s in sizes)
-    if now not in drafts:
-        raise ValueError(f"export_c: the sizes of the call, {now}, are not within their bounds")
+        # That of the call is the one that is run for the test, in the memory of its weights.
+        capture = entry.capture if point == now else _resized(entry, sizes, point)
+        last = drafts[point] = draft_of(capture, last)
     largest = drafts[every[-1]]
-    weights = _name_weights(drafts)
+    weights = _name_weights(drafts, now)
     forms, total = _forms(drafts, sizes)
     inputs, outputs = [
         [_port(k, drafts, sizes, kind) for k in range(len(getattr(largest, kind)))]
@@ -178,17 +180,17 @@ def _strides_of(shape: Sequence[int], order: Sequence[int]) -> list[int]:
     return strides
 
 
-def _name_weights(drafts: dict[tuple[int, ...], Draft]) -> list[Weight]:
+def _name_weights(drafts: dict[tuple[int, ...], Draft], now: tuple[int, ...]) -> list[Weight]:
     """Gives what all drafts read one name in all of them, and writes out small constants that
-    depend on a size, as the factor of a mean does."""
+    depend on a size, as the factor of a mean does. The result is in the memory of the one of
+    ``now``."""
     own = [{w.tensor.data_ptr() for w in draft.weights} for draft in drafts.values()]
     captured = set.intersection(*own)
     keys = {point: _keys(draft.weights, captured) for point, draft in drafts.items()}
     in_all = set.intersection(*(set(own) for own in keys.values()))
     shared: list[Weight] = []
     names: dict[object, str] = {}
-    first = next(iter(drafts))
-    for key, w in zip(keys[first], drafts[first].weights, strict=True):
+    for key, w in zip(keys[now], drafts[now].weights, strict=True):
         if key in in_all:
             names[key] = f"weight_{len(shared)}"
             shared.append(w._replace(name=names[key]))
