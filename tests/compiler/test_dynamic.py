@@ -365,6 +365,8 @@ def test_marks_are_checked() -> None:
         mark_dynamic(x, 0, min=3, max=2)
     with pytest.raises(ValueError, match="min must be at least 0, got -1"):
         mark_dynamic(x, 0, min=-1)
+    with pytest.raises(ValueError, match=r"max must be less than 2\*\*63, got 1000"):
+        mark_dynamic(x, 0, max=10**30)
     y = tinyt.ones(2, 3)
     mark_dynamic(y, np.int64(1), min=np.int64(2))
     mark_dynamic(y, (0,))

@@ -4,6 +4,8 @@ export of each size alone has."""
 from __future__ import annotations
 
 import ctypes
+import io
+import re
 import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -16,7 +18,7 @@ import tinyt
 from c_library import ENVIRONMENT, FLAGS, compiles, has_fma
 from c_program import CProgram, compile_c, memory, same_bits
 from tinyt import Tensor, nn, optim
-from tinyt.compiler import mark_dynamic
+from tinyt.compiler import load, mark_dynamic
 from tinyt.compiler.export.sizes import Size, _Numbers
 
 pytestmark = [pytest.mark.host, compiles, has_fma]
@@ -334,8 +336,90 @@ def test_what_has_no_form(tmp_path: Path) -> None:
         export(lambda x: x * 2, min=1, max=2000)
     with pytest.raises(ValueError, match=r"the sizes of the call, \(5,\), are not within"):
         export(lambda x: x * 2, min=6, max=8)
+    with pytest.raises(
+        NotImplementedError, match=r"it compares sizes at .*: 5 > 3 in the call, 3 ="
+    ):
+        export(decides, min=3, max=8)
+    for function in (
+        lambda x: x * x.shape[0] ** 2,
+        lambda x: (x * 2, x.shape[0]),
+        lambda x: x + tinyt.full((1,), float(x.shape[0])),
+        lambda x: nn.functional.adaptive_avg_pool1d(x.t(), 2),
+    ):
+        with pytest.raises(
+            NotImplementedError,
+            match=r"for a size of 5 alone at .*\(5 == 5 in the call, 8 > 5 then\).*as a number",
+        ):
+            export(function, min=1, max=8)
+    with pytest.raises(
+        NotImplementedError, match=r"a number is 10\.0* in the call and 16\.0* then"
+    ):
+        export(lambda x: nn.functional.interpolate(x.t()[None], scale_factor=2), min=1, max=8)
     export(lambda x: x * 2)  # without a bound: the size of the call
     assert "int odd_run(const float* input_0" in (tmp_path / "odd.h").read_text("utf-8")
+
+
+def signature(step: Any, folder: Path, *args: Tensor) -> str:
+    step.export_c(folder, *args, name="p")
+    return re.findall(r"p_run\((.*)\);", (folder / "p.h").read_text("utf-8"))[0]
+
+
+SIZED, FIXED = (
+    "int64_t n, const float* input_0, float* output_0",
+    "const float* input_0, float* out",
+)
+
+
+def test_marks_of_a_call_that_has_a_program(tmp_path: Path) -> None:
+    """Are those of the export: captured anew, without a call, where the program has others."""
+    counts = tinyt.zeros(1)
+
+    def function(x: Tensor) -> Tensor:
+        counts.add_(1)
+        return x * 2 + counts
+
+    x, step = tinyt.randn(5, 4), tinyt.compile(function)
+    step(x)
+    assert signature(step, tmp_path, x).startswith(FIXED)
+    mark_dynamic(x, 0, min=1, max=9)
+    assert signature(step, tmp_path, x) == SIZED
+    assert signature(step, tmp_path, x) == SIZED
+    mark_dynamic(x, 0, min=1, max=7)
+    assert signature(step, tmp_path, x) == SIZED
+    assert "P_N_MAX 7\n" in (tmp_path / "p.h").read_text("utf-8")
+    assert counts.item() == 1
+    assert step.cache_info().currsize == 1
+    file = io.BytesIO()
+    step.save(file)
+    loaded = load(io.BytesIO(file.getvalue()))
+    assert signature(loaded, tmp_path, tinyt.randn(5, 4)).startswith(FIXED)
+    with pytest.raises(NotImplementedError, match="a program of a file, whose sizes are fixed"):
+        signature(loaded, tmp_path, x)
+
+
+def test_sizes_without_a_bound_are_those_of_the_call(tmp_path: Path) -> None:
+    x, y = tinyt.randn(5, 4), tinyt.randn(4, 6)
+    mark_dynamic(x, 0, max=8)
+    mark_dynamic(y, 1)
+    for dynamic in (None, True):
+        step = tinyt.compile(lambda x, y: x @ y, dynamic=dynamic)
+        assert signature(step, tmp_path, x, y).startswith("int64_t n, const float* input_0")
+        header = (tmp_path / "p.h").read_text("utf-8")
+        assert "float32[4, 6]" in header
+        assert "P_N_MIN 1\n" in header
+
+
+def test_a_size_of_zero(tmp_path: Path) -> None:
+    for n in (0, 5):
+        x = tinyt.randn(n, 4)
+        mark_dynamic(x, 0, min=0, max=6)
+        step = tinyt.compile(lambda x: x * 2)
+        if n:
+            assert signature(step, tmp_path, x) == SIZED
+            assert "P_N_MIN 1\n" in (tmp_path / "p.h").read_text("utf-8")
+            continue
+        with pytest.raises(NotImplementedError, match=r"is 0, for which there is no C: .* from 1"):
+            signature(step, tmp_path, x)
 
 
 def test_formulas() -> None:

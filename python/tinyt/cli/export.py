@@ -122,9 +122,14 @@ def _drawn(text: str, number: int) -> tinyt.Tensor:
     types = {t.name: t for t in ALL}
     if match is None or match[1] not in types:
         raise CommandError(f'--input: expected a type as "float32[2, 3]", got {text!r}')
-    shape = [int(n) for n in match[2].split(",") if n.strip()]
     t = types[match[1]]
-    if not t.is_floating_point:
-        return tinyt.zeros(shape, dtype=t)
-    generator = tinyt.Generator().manual_seed(number)
-    return tinyt.randn(shape, generator=generator).to(t)
+    try:
+        shape = [int(n) for n in match[2].split(",") if n.strip()]
+        if not t.is_floating_point:
+            return tinyt.zeros(shape, dtype=t)
+        generator = tinyt.Generator().manual_seed(number)
+        return tinyt.randn(shape, generator=generator).to(t)
+    except (MemoryError, OverflowError, RuntimeError, TypeError, ValueError) as error:
+        raise CommandError(
+            f"--input: no tensor of type {text!r:.80} can be made: {error}"
+        ) from None

@@ -261,6 +261,11 @@ class Compiled(Views):
             return {}
         return marks_of(leaves, self._dynamic is True)
 
+    def _marked_anew(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> CompiledGraph:
+        leaves: list[Any] = []
+        description = describe(args, leaves), describe(kwargs, leaves)
+        return self._captured(description, leaves, "other sizes are marked")
+
     def _traced(self, description: Any, leaves: Sequence[Any], lines: Lines) -> Capture:
         """The capture of a call; one that can be made of other sizes, where some are marked."""
         places = list(self._places.values())

@@ -66,6 +66,8 @@ def _bound(name: str, value: int | None, default: float) -> float:
         raise TypeError(f"mark_dynamic: {name} must be an int or None, got {value!r}")
     if value < 0:
         raise ValueError(f"mark_dynamic: {name} must be at least 0, got {value}")
+    if value >= 2**63:
+        raise ValueError(f"mark_dynamic: {name} must be less than 2**63, got {value}")
     return int(value)
 
 

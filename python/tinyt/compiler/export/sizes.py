@@ -39,10 +39,6 @@ _CONSTANT = (
     "export_c: a constant of the program depends on a marked size; make it of an argument, or mark "
     "another size"
 )
-_NO_BOUND = (
-    "export_c: a size is marked as dynamic without a bound; state one: "
-    "tinyt.compiler.mark_dynamic(x, dim, min=1, max=64)"
-)
 
 
 class Size(NamedTuple):
@@ -57,16 +53,14 @@ class Size(NamedTuple):
 
 
 def sizes_of(entry: CompiledGraph) -> list[Size]:
-    """The marked sizes of a captured call, if all have a bound: those that are equal in the call
+    """The sizes of a captured call that are marked with a bound: those that are equal in the call
     are one argument."""
     dynamic = entry.capture.dynamic
     marks = {} if dynamic is None else dynamic.marks
-    if not marks or all(most == inf for _, most in marks.values()):
-        return []
     groups: dict[int, list[tuple[int, int]]] = {}
     for (i, dim), (_, most) in marks.items():
-        if most == inf:
-            raise NotImplementedError(_NO_BOUND)
+        if most == inf:  # that of the call
+            continue
         groups.setdefault(entry.facts[i].row()[3][dim], []).append((i, dim))
     found = []
     for number, (now, places) in enumerate(sorted(groups.items(), reverse=True)):
@@ -95,6 +89,11 @@ def export_sized(
             f"{MOST_SIZES} are; state lower bounds, or mark fewer sizes"
         )
     now = tuple(s.now for s in sizes)
+    if 0 in now:
+        raise NotImplementedError(
+            "export_c: a marked size of the call is 0, for which there is no C: sizes are from 1 "
+            "on; give arguments of another size"
+        )
     if now not in every:
         raise ValueError(f"export_c: the sizes of the call, {now}, are not within their bounds")
     drafts: dict[tuple[int, ...], Draft] = {}
@@ -144,10 +143,33 @@ def _resized(entry: CompiledGraph, sizes: Sequence[Size], point: tuple[int, ...]
     if isinstance(found, str):
         text = ", ".join(f"{s.name} = {n}" for s, n in zip(sizes, point, strict=True))
         raise NotImplementedError(
-            f"export_c: with {text} the function does something else ({found}); state other "
-            "bounds, by min and max of mark_dynamic"
+            f"export_c: with {text} the function does something else: {_explained(found)}"
         )
     return found
+
+
+_COMPARED = re.compile(r"(-?\d+ (==|<|>) (-?\d+)) before, now (\S+ \S+ \S+)(?: \((.*)\))?")
+_NUMBERS_DIFFER = re.compile(r"(-?[\d.]+) before, now (-?[\d.]+)(?: \((.*)\))?")
+
+
+def _explained(found: str) -> str:
+    """Why a capture is not that of other sizes, and what to do, in words of the function's."""
+    bounds = "state other bounds, by min and max of mark_dynamic"
+    kept = (
+        "a size is used as a number there (by **, as a result, a value or an output size), or "
+        "must equal another one that is not marked; mark that one, too, or export each size alone"
+    )
+    if (parts := _NUMBERS_DIFFER.fullmatch(found)) is not None:
+        before, now, where = parts.groups()
+        at = f" at {where}" if where else ""
+        return f"a number is {before} in the call and {now} then{at}: {kept}"
+    if (parts := _COMPARED.fullmatch(found)) is None:
+        return f"{found}; {bounds}"
+    before, test, right, now, where = parts.groups()
+    at = f" at {where}" if where else ""
+    if test != "==":
+        return f"it compares sizes{at}: {before} in the call, {now} then; {bounds}"
+    return f"it is for a size of {right} alone{at} ({before} in the call, {now} then): {kept}"
 
 
 def _order_of(i: int, shape: Sequence[int], strides: Sequence[int]) -> list[int]:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from tinyt import _core
 from tinyt._autograd import GradMode
 from tinyt._capture import CompiledBase, describe
 from tinyt.compiler import export, inspect, saved
+from tinyt.compiler.capture.dynamic import marks_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from os import PathLike
     from pathlib import Path
 
     from tinyt._capture import CompiledGraph
+    from tinyt.compiler.capture.dynamic import Marks
     from tinyt.compiler.inspect.picture import Picture
     from tinyt.compiler.inspect.report import Report
     from tinyt.tensor import Tensor
@@ -106,9 +109,10 @@ class Views(CompiledBase):
         training step, stays where it is from run to run.
 
         With arguments, the program is that of a call with them, which is made where there is none
-        yet. RuntimeError where there is no program; NotImplementedError where a step has no form
-        in C. Where the result requires grad, it is exported without its backward pass; a whole
-        training step, which calls ``backward()`` itself, is one program. See docs/export.md.
+        yet, or none for the sizes that they are marked for. RuntimeError where there is no program;
+        NotImplementedError where a step has no form in C; ValueError where the directory holds
+        another export. Where the result requires grad, it is exported without its backward pass; a
+        whole training step, which calls ``backward()`` itself, is one program. See docs/export.md.
         """
         if args or kwargs or not self.entries:
             entry, leaves = self._entry_for(args, kwargs)
@@ -180,7 +184,31 @@ class Views(CompiledBase):
         found = [entry for entry in self.entries if entry.reason(args, kwargs) is None]
         if not found:
             self(*args, **kwargs)
-        return (found[0] if found else self._last("export_c")), leaves
+            found = [self._last("export_c")]
+        for entry in found:
+            if self._has_marks_of(leaves, entry):
+                return entry, leaves
+        made = self._marked_anew(args, kwargs)
+        self.entries.remove(found[0])  # which stands for these arguments, too
+        return made, leaves
+
+    def _has_marks_of(self, leaves: list[Any], entry: CompiledGraph) -> bool:
+        """Whether sizes that are marked with a bound are those of a program, with these bounds."""
+        dynamic = entry.capture.dynamic
+        own = {} if dynamic is None else dynamic.marks
+        marks = self._marks(leaves)
+        return all(own.get(key) == bounds for key, bounds in marks.items() if bounds[1] != inf)
+
+    def _marks(self, leaves: Sequence[Any]) -> Marks:
+        """The sizes of a call's arguments that others may take the place of."""
+        return marks_of(leaves, False)
+
+    def _marked_anew(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> CompiledGraph:
+        """A program of a call that has one, with the marks that its arguments have now."""
+        raise NotImplementedError(
+            f"export_c: {self._name()} is a program of a file, whose sizes are fixed; export it "
+            "from the compiled function, or give arguments without marks"
+        )
 
     def _name(self) -> str:
         """What messages call the function."""
