@@ -393,6 +393,29 @@ def test_tensors_and_numbers_of_a_loaded_function() -> None:
         loaded.numbers["rate"] = 0.1
     with pytest.raises(TypeError, match="it cannot be deleted"):
         del loaded.numbers["lr"]
+    numbers = loaded.numbers
+    for change in (
+        lambda: numbers.pop("lr"),
+        lambda: numbers.popitem(),
+        lambda: numbers.clear(),
+        lambda: numbers.update(lr="0.5"),
+        lambda: numbers.__ior__({"lr": "x"}),
+    ):
+        with pytest.raises(TypeError, match="the number 'lr'"):
+            change()
+    for change in (
+        lambda: numbers.setdefault("rate", 0.5),
+        lambda: numbers.update(rate=0.5),
+        lambda: numbers.__ior__({"rate": 1.0}),
+    ):
+        with pytest.raises(KeyError, match="no program reads a number 'rate'"):
+            change()
+    assert numbers == {"lr": 1.0}
+    assert numbers.setdefault("lr", 0.5) == 1.0
+    numbers |= {"lr": 2}
+    assert repr(loaded.numbers) == "Numbers({'lr': 2.0})"
+    numbers.update(lr=0.5)
+    assert (dict(numbers), len(numbers)) == ({"lr": 0.5}, 1)
     with pytest.raises(TypeError, match="does not support item assignment"):
         loaded.tensors["0.weight"] = tinyt.ones(8, 4)  # type: ignore[index]
     loaded.tensors["0.weight"].data = tinyt.ones(8, 4)
@@ -661,6 +684,23 @@ def test_every_place_changed(which: Callable[[], Any], part: int) -> None:
             except (ValueError, TypeError, IndexError, RuntimeError, KeyError):
                 pass
     assert tried > 100
+
+
+def test_what_a_call_would_miss_is_found_at_load() -> None:
+    tensors, content = attacked_step()
+    for path, value, message in (
+        (("programs", 0, "numbers"), [], r"a run reads \d numbers, there are 0"),
+        (("programs", 0, "sources", 0, 1), 1, r"argument 1 is no tensor"),
+        (("programs", 0, "facts", 0, 0), "float64", "argument 0 of the program has another shape"),
+        (("programs", 0, "facts", 0, 1), [3, 4], "argument 0 of the program has another shape"),
+    ):
+        with pytest.raises(SerializationError, match=message):
+            load(with_parts(tensors, changed_at(content, path, value)))
+    compiled = tinyt.compile(lambda x, y: x * 2 + y.sum())
+    compiled(tinyt.ones(3), tinyt.ones(3, dtype=tinyt.int64))
+    tensors, content = parts_of(saved(compiled))
+    with pytest.raises(SerializationError, match="argument 0 of the program has another shape"):
+        load(with_parts(tensors, changed_at(content, ("programs", 0, "sources", 0, 1), 1)))
 
 
 def test_cut_files() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from functools import partial
 from os import PathLike
 from types import MappingProxyType
@@ -30,6 +30,8 @@ from tinyt.random import Generator, default_generator
 from tinyt.tensor import Tensor, prim
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from tinyt._tensor import dtype
 
 _DTYPES: dict[str, dtype] = {x.name: x for x in ALL}
@@ -167,16 +169,41 @@ def _within(name: str, *args: Any, **kwargs: Any) -> Any:
     )
 
 
-class Numbers(dict[str, float]):
+class Numbers(MutableMapping[str, float]):
     """Those that programs read at each run, by name: floats, of which others may be put there."""
 
+    def __init__(self, values: dict[str, float]) -> None:
+        self._values = values  # what programs read
+
+    def __getitem__(self, name: str) -> float:
+        return self._values[name]
+
     def __setitem__(self, name: str, value: float) -> None:
-        if name not in self:
+        if name not in self._values:
             raise KeyError(f"no program reads a number {name!r}; there are {', '.join(self)}")
-        super().__setitem__(name, float(value))
+        if isinstance(value, (str, bytes)):  # which float() reads, too
+            raise TypeError(f"the number {name!r} must be a float, got {value!r:.80}")
+        self._values[name] = float(value)
 
     def __delitem__(self, name: str) -> None:
         raise TypeError(f"programs read the number {name!r}; it cannot be deleted")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __ior__(self, values: Mapping[str, float]) -> Self:
+        self.update(values)
+        return self
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._values})"
+
+    def location(self, name: str) -> Location:
+        """Where one lies."""
+        return Location(self._values, name)
 
 
 class SavedCapture:
@@ -300,6 +327,9 @@ class _Reader:
         )
         capture = self._capture(core, memories, program)
         plan = _core.Program(core, 0 if capture.backward is None else 1)
+        _check_arguments(plan, capture, is_call=True)
+        if capture.backward is not None and capture.backward.error is None:
+            _check_arguments(capture.backward.program, capture, is_call=False)
         return CompiledGraph(capture, plan, (args, kwargs), program["modes"], self.facts)
 
     def _capture(
@@ -309,7 +339,9 @@ class _Reader:
         _require(len(program["sources"]) == core.arguments, "the sources of arguments are others")
         for row in program["sources"]:
             self._add_source(capture, *row)
-        capture.numbers = [self._number(x) for x in program["numbers"]]
+        count, given = core.number_parts()[0], program["numbers"]
+        _require(len(given) == count, f"a run reads {count} numbers, there are {len(given)}")
+        capture.numbers = [self._number(x) for x in given]
         capture.draws = [(self.generators[i], _count(n)) for i, n in program["draws"]]
         capture.no_grad = [self._leaf(x) for x in program["no_grad"]]
         capture.set_grads = [self._set_grad(*row) for row in program["set_grads"]]
@@ -350,7 +382,7 @@ class _Reader:
     def _number(self, source: int | str) -> int | Location:
         if isinstance(source, str):
             _require(source in self.numbers, f"there is no number {source!r:.80}")
-            return Location(self.numbers, source)
+            return self.numbers.location(source)
         is_float = 0 <= source < len(self.facts) and isinstance(self.facts[source], float)
         _require(is_float, f"argument {source} is no float")
         return source
@@ -416,6 +448,22 @@ class _Reader:
         )
         found.plan(core)
         return found
+
+
+def _check_arguments(plan: _core.Program, capture: SavedCapture, is_call: bool) -> None:
+    """ValueError where what a program reads is not what its arguments are; a call has no gradients
+    of its results yet."""
+    rows = zip(plan.arguments(), plan.uses(), capture.arguments, capture.layouts, strict=is_call)
+    for i, ((wanted, _), is_used, source, layout) in enumerate(rows):
+        if not is_used:
+            continue
+        is_seed = isinstance(source, tuple) and source[0] == "seed"
+        _require(not (is_call and is_seed), f"a call reads the gradient of a result, argument {i}")
+        _, _, t, shape, stride, *_ = layout.row()
+        _, _, read_shape, read_stride, read_t = wanted
+        is_same = t == read_t and list(shape) == list(read_shape)
+        is_same = is_same and (0 in shape or list(stride) == list(read_stride))
+        _require(is_same, f"argument {i} of the program has another shape, strides or dtype")
 
 
 def _count(number: int) -> int:
