@@ -299,6 +299,20 @@ void SavedPrograms::read_sources(One& one, const Json& row) const {
                "argument ", at, " is no float");
     one.numbers.push_back({true, at});
   }
+  const int64_t count = one.graph->scalars().restorable().given;
+  check_file(std::ssize(one.numbers) == count, "a run reads ", count, " numbers, there are ",
+             one.numbers.size());
+  for (size_t i = 0; i < one.sources.size(); ++i) {
+    const Plan::Argument& wanted = one.program->plan().arguments[i];
+    if (!wanted.used || one.sources[i].kind == Source::kGradient) continue;
+    check_file(one.sources[i].kind == Source::kArgument,
+               "a call reads the gradient of a result, argument ", i);
+    const Fact& fact = one.facts[static_cast<size_t>(one.sources[i].at)];
+    const Tensor& like = wanted.like;
+    check_file(fact.dtype == like.dtype() && fact.shape == like.shape() &&
+                   (fact.strides == like.strides() || like.numel() == 0),
+               "argument ", i, " of a program has another shape, strides or dtype");
+  }
 }
 
 SavedPrograms::Result SavedPrograms::read_result(const One& one, const Json& row) const {

@@ -277,13 +277,17 @@ tinyt_status tinyt_tensor_share(const tinyt_tensor* x, tinyt_tensor** out) {
 void tinyt_tensor_free(tinyt_tensor* x) { delete x; }
 
 tinyt_dtype tinyt_tensor_dtype(const tinyt_tensor* x) {
-  return static_cast<tinyt_dtype>(x->x.dtype());
+  return x ? static_cast<tinyt_dtype>(x->x.dtype()) : TINYT_NO_DTYPE;
 }
-int tinyt_tensor_rank(const tinyt_tensor* x) { return static_cast<int>(x->x.rank()); }
-int64_t tinyt_tensor_numel(const tinyt_tensor* x) { return x->x.numel(); }
-const int64_t* tinyt_tensor_shape(const tinyt_tensor* x) { return x->x.shape().data(); }
-const int64_t* tinyt_tensor_stride(const tinyt_tensor* x) { return x->x.strides().data(); }
-void* tinyt_tensor_data(const tinyt_tensor* x) { return x->x.host_data(); }
+int tinyt_tensor_rank(const tinyt_tensor* x) { return x ? static_cast<int>(x->x.rank()) : -1; }
+int64_t tinyt_tensor_numel(const tinyt_tensor* x) { return x ? x->x.numel() : -1; }
+const int64_t* tinyt_tensor_shape(const tinyt_tensor* x) {
+  return x ? x->x.shape().data() : nullptr;
+}
+const int64_t* tinyt_tensor_stride(const tinyt_tensor* x) {
+  return x ? x->x.strides().data() : nullptr;
+}
+void* tinyt_tensor_data(const tinyt_tensor* x) { return x ? x->x.host_data() : nullptr; }
 
 tinyt_status tinyt_tensor_read(const tinyt_tensor* x, void* data, size_t bytes) {
   return guarded_call([&] {
@@ -334,8 +338,9 @@ tinyt_status tinyt_call(const char* op, const tinyt_tensor* const* inputs, size_
     check_given(row.inputs < 0 ? input_count > 0 : input_count == static_cast<size_t>(row.inputs),
                 op, ": takes ", row.inputs < 0 ? std::string("some") : std::to_string(row.inputs),
                 " tensors, got ", input_count);
-    check_given(output_count == static_cast<size_t>(row.outputs) && outputs, op, ": gives ",
-                int{row.outputs}, " tensors, there is room for ", output_count);
+    check_given(output_count == static_cast<size_t>(row.outputs), op, ": gives ", int{row.outputs},
+                " tensors, there is room for ", output_count);
+    check_given(outputs != nullptr, op, ": outputs is NULL");
     const Attrs attrs = NamedAttributes(*found, attributes, attribute_count).read();
     const std::vector<Tensor> operands = tensors_of_handles(inputs, input_count);
     const Outputs made = dispatch(*found, operands, attrs);
@@ -358,7 +363,7 @@ tinyt_status tinyt_program_save(tinyt_program* program, const char* path) {
 void tinyt_program_free(tinyt_program* program) { delete program; }
 
 int tinyt_program_count(const tinyt_program* program) {
-  return static_cast<int>(program->all.count());
+  return program ? static_cast<int>(program->all.count()) : 0;
 }
 const char* tinyt_program_signature(const tinyt_program* program, int number) {
   const bool is_one = number >= 0 && number < tinyt_program_count(program);
@@ -383,7 +388,7 @@ tinyt_status tinyt_program_run(tinyt_program* program, const tinyt_tensor* const
 }
 
 int tinyt_program_tensor_count(const tinyt_program* program) {
-  return static_cast<int>(program->all.names().size());
+  return program ? static_cast<int>(program->all.names().size()) : 0;
 }
 const char* tinyt_program_tensor_name(const tinyt_program* program, int number) {
   const bool is_one = number >= 0 && number < tinyt_program_tensor_count(program);
@@ -406,10 +411,12 @@ tinyt_status tinyt_program_gradient(tinyt_program* program, const char* name, ti
     if (*found) give_handle(out, *found);
   });
 }
-void tinyt_program_clear_gradients(tinyt_program* program) { program->all.clear_gradients(); }
+void tinyt_program_clear_gradients(tinyt_program* program) {
+  if (program) program->all.clear_gradients();
+}
 
 int tinyt_program_number_count(const tinyt_program* program) {
-  return static_cast<int>(program->all.numbers().size());
+  return program ? static_cast<int>(program->all.numbers().size()) : 0;
 }
 const char* tinyt_program_number_name(const tinyt_program* program, int number) {
   const bool is_one = number >= 0 && number < tinyt_program_number_count(program);
@@ -430,7 +437,9 @@ tinyt_status tinyt_program_set_number(tinyt_program* program, const char* name, 
                 "there is no number ", name);
   });
 }
-void tinyt_program_seed(tinyt_program* program, uint64_t seed) { program->all.seed(seed); }
+void tinyt_program_seed(tinyt_program* program, uint64_t seed) {
+  if (program) program->all.seed(seed);
+}
 
 }  // extern "C"
 

@@ -7,7 +7,9 @@
    by several threads at once as long as none writes to it, and runs of one program wait for each
    other.
 
-   Handles (`tinyt_tensor*`, `tinyt_program*`) are the caller's, who frees each once. */
+   Handles (`tinyt_tensor*`, `tinyt_program*`) are the caller's, who frees each once. NULL is none:
+   functions with a status say so, of the others those that ask give what each says for NULL, and
+   those that do something do nothing. */
 #ifndef TINYT_H
 #define TINYT_H
 
@@ -39,6 +41,7 @@ typedef enum tinyt_status {
 
 /* Parameters are ints, as any int may come and is checked. */
 typedef enum tinyt_dtype {
+  TINYT_NO_DTYPE = -1, /* that of NULL */
   TINYT_BOOL, /* a byte, 0 or 1 */
   TINYT_UINT8,
   TINYT_INT8,
@@ -91,6 +94,7 @@ tinyt_status tinyt_tensor_share(const tinyt_tensor* x, tinyt_tensor** out);
 /* Nothing for NULL. */
 void tinyt_tensor_free(tinyt_tensor* x);
 
+/* For NULL: TINYT_NO_DTYPE, -1, -1, and below NULL. */
 tinyt_dtype tinyt_tensor_dtype(const tinyt_tensor* x);
 int tinyt_tensor_rank(const tinyt_tensor* x);
 int64_t tinyt_tensor_numel(const tinyt_tensor* x);
@@ -147,7 +151,8 @@ tinyt_status tinyt_program_save(tinyt_program* program, const char* path);
 void tinyt_program_free(tinyt_program* program);
 
 /* A file has a program for each kind of call that was captured. What program `number` takes and
-   gives: "(float32[8, 4], int64[8], float) -> (float32[])"; NULL where there is none. */
+   gives: "(float32[8, 4], int64[8], float) -> (float32[])"; NULL where there is none. Of NULL
+   there are 0. */
 int tinyt_program_count(const tinyt_program* program);
 const char* tinyt_program_signature(const tinyt_program* program, int number);
 /* How many results it gives; -1 where there is none. */
@@ -162,7 +167,8 @@ tinyt_status tinyt_program_run(tinyt_program* program, const tinyt_tensor* const
                                size_t tensor_count, const double* numbers, size_t number_count,
                                tinyt_tensor** results, size_t result_count);
 
-/* The tensors that programs read and write, by number and by name: the memory itself. */
+/* The tensors that programs read and write, by number and by name: the memory itself. Of NULL
+   there are 0, as of numbers below. */
 int tinyt_program_tensor_count(const tinyt_program* program);
 const char* tinyt_program_tensor_name(const tinyt_program* program, int number);
 tinyt_status tinyt_program_tensor(tinyt_program* program, const char* name, tinyt_tensor** out);

@@ -214,6 +214,25 @@ def test_wrong_calls() -> None:
         assert C.tinyt_tensor_new(8, 1, int64s([2**50]), None, out) == STATUS["MEMORY_ERROR"]
     assert C.tinyt_tensor_share(None, out) == value
     assert C.tinyt_op_at(10**6, None) == value
+    assert C.tinyt_call(b"exp", pointers([x]), size(1), None, size(0), None, size(1)) == value
+    assert C.tinyt_error() == b"exp: outputs is NULL"
+
+
+def test_handles_that_are_null() -> None:
+    """Functions without a status give what stands for nothing, or do nothing."""
+    for what in ("dtype", "rank", "numel"):
+        assert getattr(C, f"tinyt_tensor_{what}")(None) == -1
+    for what in ("shape", "stride", "data"):
+        assert not getattr(C, f"tinyt_tensor_{what}")(None)
+    for what in ("count", "tensor_count", "number_count"):
+        assert getattr(C, f"tinyt_program_{what}")(None) == 0
+    for what in ("signature", "tensor_name", "number_name"):
+        assert getattr(C, f"tinyt_program_{what}")(None, 0) is None
+    assert C.tinyt_program_result_count(None, 0) == -1
+    C.tinyt_program_seed(None, ctypes.c_uint64(1))
+    C.tinyt_program_clear_gradients(None)
+    C.tinyt_program_free(None)
+    C.tinyt_tensor_free(None)
 
 
 # ---- programs
@@ -378,6 +397,22 @@ def test_hostile_views(tmp_path: Path) -> None:
         content["programs"][0]["results"] = [[4, [0, number, [1], [1], [1], 0]]]
         safetensors.write(tmp_path / "g", tensors, {METADATA: safetensors.to_json(content)})
         assert "there is no such output" in failing("FILE_ERROR", Program, tmp_path / "g")
+
+
+def test_what_a_run_would_miss_is_found_at_load(tmp_path: Path) -> None:
+    compiled = tinyt.compile(lambda x, y, s: x * s + y.sum())
+    for s in (1.5, 2.5):
+        compiled(tinyt.ones(3), tinyt.ones(3, dtype=tinyt.int64), s)
+    compiled.save(tmp_path / "f")
+    tensors, metadata = safetensors.read(tmp_path / "f")
+    for key, value, message in (
+        ("numbers", [], "a run reads 1 numbers, there are 0"),
+        ("sources", [["argument", 1], ["argument", 1]], "argument 0 of a program has another"),
+    ):
+        content = parse_json(metadata[METADATA], "it")
+        content["programs"][0][key] = value
+        safetensors.write(tmp_path / "g", tensors, {METADATA: safetensors.to_json(content)})
+        assert message in failing("FILE_ERROR", Program, tmp_path / "g")
 
 
 def test_random_numbers_and_loops(tmp_path: Path) -> None:
