@@ -42,7 +42,7 @@ typedef enum tinyt_status {
 /* Parameters are ints, as any int may come and is checked. */
 typedef enum tinyt_dtype {
   TINYT_NO_DTYPE = -1, /* that of NULL */
-  TINYT_BOOL, /* a byte, 0 or 1 */
+  TINYT_BOOL,          /* a byte, 0 or 1 */
   TINYT_UINT8,
   TINYT_INT8,
   TINYT_INT16,
