@@ -83,6 +83,12 @@ need_renderer() {
   need libgl1-mesa-dri compgen -G "/usr/lib/*/dri/swrast_dri.so"
 }
 
+# OpenCL on the CPU.
+need_opencl() {
+  need ocl-icd-libopencl1 compgen -G "/usr/lib/*/libOpenCL.so.1"
+  need pocl-opencl-icd test -e /etc/OpenCL/vendors/pocl.icd
+}
+
 # What the examples of the C interface are written in, beside C.
 need_luajit() { need luajit has luajit; }
 

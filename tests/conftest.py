@@ -63,6 +63,8 @@ def pytest_configure(config: pytest.Config) -> None:
             raise pytest.UsageError("--device host2 needs a C compiler")
         lack_kernels(config)
         tinyt.backends.load(library)
+    elif device == "opencl":
+        use_host_fallback(config)
     tinyt.set_default_device(device)
     to_array = tinyt.Tensor.__array__
     # Tests compare with NumPy's functions.
@@ -76,8 +78,13 @@ def lack_kernels(config: pytest.Config) -> None:
     if lacks == "fused":
         os.environ["HOST2_LACKS"] = ",".join(host2.FUSED)
     elif lacks == "all":
-        os.environ.update(HOST2_LACKS="*", TINYT_HOST_FALLBACK="1")
-        config.addinivalue_line("filterwarnings", "ignore:.*it runs on the CPU:RuntimeWarning")
+        os.environ["HOST2_LACKS"] = "*"
+        use_host_fallback(config)
+
+
+def use_host_fallback(config: pytest.Config) -> None:
+    os.environ["TINYT_HOST_FALLBACK"] = "1"
+    config.addinivalue_line("filterwarnings", "ignore:.*it runs on the CPU:RuntimeWarning")
 
 
 def pytest_report_header(config: pytest.Config) -> str:
@@ -93,7 +100,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [i for i in items if i not in set(slow)]
     if config.getoption("--device") != "cpu":
         marked = ["host", "tiles"]
-        if config.getoption("--lacks") != "nothing":
+        if config.getoption("--lacks") != "nothing" or config.getoption("--device") == "opencl":
             marked.append("kernels")
         here = [i for i in items if any(map(i.get_closest_marker, marked))]
         config.hook.pytest_deselected(items=here)

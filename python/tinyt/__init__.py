@@ -191,7 +191,10 @@ _LAZY = {
 }
 
 # Functions that few programs call, by the module that is loaded when one is asked for.
-_LAZY_NAMES = dict.fromkeys(("cond", "scan", "while_loop"), "compiler.control_flow")
+_LAZY_NAMES = {
+    **dict.fromkeys(("cond", "scan", "while_loop"), "compiler.control_flow"),
+    "devices": "accelerator",
+}
 
 # Modules whose EXPORTS are names of this package, too, loaded when one is asked for that is not
 # above.
@@ -293,6 +296,7 @@ __all__ = [
     "cond",
     "default_generator",
     "device",
+    "devices",
     "dtype",
     "e",
     "enable_grad",

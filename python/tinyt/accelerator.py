@@ -11,7 +11,7 @@ tinyt.Size([3])
 from __future__ import annotations
 
 import threading
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from tinyt import _tensor, memory
 from tinyt._core import DeviceError
@@ -24,6 +24,7 @@ __all__ = [
     "current_stream",
     "device_count",
     "device_index",
+    "devices",
     "empty_cache",
     "empty_host_cache",
     "get_device_capability",
@@ -43,6 +44,39 @@ __all__ = [
 ]
 
 _current = threading.local()  # .index: of this thread's device
+_IN_THE_TREE = ("opencl",)  # kinds that are opened when they are named first
+
+
+class DeviceInfo(NamedTuple):
+    """A device, or why there is none of a kind."""
+
+    name: str  # "opencl:0"; of a kind that is missing the kind
+    hardware: str  # "" where it is missing or unknown
+    memory_bytes: int  # 0 where that is not known
+    missing: str  # why it is not there, and what to do; "" where it is
+
+
+def devices() -> list[DeviceInfo]:
+    """The devices of this process, those of tinyt that are missing too. Opens the libraries that
+    the kinds in the tree need.
+
+    >>> import tinyt
+    >>> tinyt.devices()[0].name
+    'cpu'
+    """
+    found: list[DeviceInfo] = []
+    for kind in dict.fromkeys((*_tensor.device_kinds(), *_IN_THE_TREE)):
+        try:
+            Device(kind).require_present()
+        except RuntimeError as error:
+            found.append(DeviceInfo(kind, "", 0, str(error).removeprefix("device: ")))
+            continue
+        if kind == "cpu":
+            found.append(DeviceInfo(kind, *_tensor.device_facts(Device(kind)), ""))
+        for index in range(_tensor.device_count(kind)):
+            place = Device(kind, index)
+            found.append(DeviceInfo(str(place), *_tensor.device_facts(place), ""))
+    return found
 
 
 def is_available() -> bool:

@@ -9,6 +9,7 @@
 #include "core/ops/dispatch.h"
 #include "core/ops/mode.h"
 #include "meta/register.h"
+#include "opencl/register.h"
 
 namespace tinyt {
 
@@ -29,7 +30,11 @@ inline bool device_has_numbers(int64_t kind) {
   const Runtime* runtime = find_runtime(static_cast<DeviceKind>(kind));
   return runtime && runtime->has_numbers();
 }
-inline void need_meta() { meta::register_meta(); }
+// Brings a kind of device that is registered when it is named first.
+inline void need_device_kind(const std::string& name) {
+  if (name == "meta") meta::register_meta();
+  if (name == "opencl") opencl::register_opencl();
+}
 // "cpu, cuda:0, cuda:1".
 inline std::string device_names() {
   std::string all;

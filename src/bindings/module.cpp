@@ -7,6 +7,7 @@
 #include "core/base/build_info.h"
 #include "core/base/cgroup.h"
 #include "core/base/dtype.h"
+#include "core/base/error.h"
 #include "core/base/parallel.h"
 #include "core/graph/external_fusion.h"
 #include "core/memory/arena.h"
@@ -14,6 +15,7 @@
 #include "core/ops/seam.h"
 #include "cpu/register.h"
 #include "cpu/schedule/levels.h"
+#include "gpu/launch.h"
 #include "submodules.h"
 
 namespace py = pybind11;
@@ -140,6 +142,16 @@ PYBIND11_MODULE(_core, m) {
         return std::string(name_of(kind));
       },
       py::arg("path"), "Loads a library that brings a device; its name.");
+  m.def(
+      "gpu_kernels",
+      [](const std::string& name) {
+        for (const DeviceKind kind : device_kinds())
+          for (int i = 0; gpu::has_driver(kind) && i < find_runtime(kind)->device_count(); ++i)
+            if (const Device device{kind, static_cast<uint8_t>(i)}; name_of(device) == name)
+              return gpu::built_count(device);
+        fail(ErrorKind::Device, "gpu_kernels: no kernels are built for ", name);
+      },
+      py::arg("device"), "How many kernels have been built for a device.");
   m.def("num_threads", num_threads, "Threads that kernels use.");
   m.def("set_num_threads", set_num_threads, py::arg("n"), "Sets the threads that kernels use.");
   m.def(

@@ -114,16 +114,14 @@ std::pair<gpu::Functions, std::string> source_parts(const FusedKernel& kernel,
     layouts.push_back(static_cast<gpu::Inner>(layout));
   }
   const gpu::KernelSource source =
-      gpu::kernel_source(kernel, layouts, name, gpu::dialect_of(dialect_name));
+      gpu::kernel_source(kernel, {layouts}, name, gpu::dialect_of(dialect_name));
   return {source.functions, source.text};
 }
 
 std::string fused_source(const FusedKernel& kernel, const std::vector<int>& inner,
                          const std::string& name, const std::string& dialect_name) {
   const auto [functions, own] = source_parts(kernel, inner, name, dialect_name);
-  std::string text = "\n";
-  for (const auto& [called, function] : functions) text += function + "\n";
-  return beginning(text + own, dialect_name) + text + own;
+  return gpu::whole_source({functions, own}, gpu::dialect_of(dialect_name));
 }
 
 // The same over a space of other sizes: neighbouring dimensions as one, say.

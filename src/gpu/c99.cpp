@@ -105,6 +105,7 @@ constinit const Dialect kC99{
     .writes = "$T* $N",
     .sizes = "const $T* $N",
     .thread = "",
+    .vectors = true,
     .spellings = kC99Spellings,
     .common = kCLike,
     .helpers = kC99Helpers,

@@ -65,14 +65,23 @@ struct Dialect {
   // In front of a loop whose turns do not write what others read.
   std::string_view independent = "";
   std::string_view kernel;
-  // A kernel's arguments, of which $I is the number: memory that it reads, memory that it writes,
-  // whole numbers that it reads. `apart`: they stand in front of it, a line each.
-  std::string_view reads, writes, sizes;
+  // A kernel's arguments, of which $I is the number: memory that it reads, memory that it writes.
+  // `apart`: they stand in front of it, a line each.
+  std::string_view reads, writes;
+  // Whole numbers: arrays of them where one thread takes all, else one argument of $C words by
+  // value, its declaration in front of the kernel (may be empty), and how word $I of it is read.
+  std::string_view sizes = "", words = "", words_type = "", word = "";
   bool apart = false;
   ScalarType index = ScalarType::I64;  // what counts elements
-  // The number of the thread, each of which takes a row, or an element where nothing is reduced;
-  // empty: one thread takes all.
+  // The number of the thread, each of which takes a row, or some elements of one where nothing is
+  // reduced; empty: one thread takes all.
   std::string_view thread;
+  // Whether compilers make vectors of the loops of a thread.
+  bool vectors = false;
+  // Vectors of so many floats as values of the language: their type, one of equal elements $E, from
+  // memory $N at $E, $C to memory, and $A * $B + $C rounded once. One: there are none.
+  int lanes = 1;
+  std::string_view vector = "", splat = "", vector_load = "", vector_store = "", vector_fma = "";
 
   std::span<const Spelling> spellings, common;      // in this order
   std::span<const Helper> helpers, common_helpers;  // that call no other
@@ -80,7 +89,7 @@ struct Dialect {
   std::string_view type(ScalarType t) const { return types[static_cast<int>(t)]; }
 };
 
-extern const Dialect kC99, kCuda, kHip, kMetal, kOpenCl, kWgsl;
+extern const Dialect kC99, kCuda, kHip, kMetal, kOpenCl, kOpenClGpu, kWgsl;
 // ValueError where there is none of that name.
 const Dialect& dialect_of(std::string_view name);
 std::span<const Dialect* const> dialects();

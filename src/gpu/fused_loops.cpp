@@ -14,22 +14,23 @@ const std::string kLanes = std::to_string(kReduceLanes);
 
 // Where column `j` of a load lies behind its row's first one.
 std::string FusedLoops::column(int k) const {
-  const std::string strides = "s" + std::to_string(k);
-  const Inner inner = inner_[static_cast<size_t>(k)];
+  const Inner inner = form_.loads[static_cast<size_t>(k)];
   if (columns_ == 0) return "0";
   if (columns_ == 1 && inner != Inner::Strided) return inner == Inner::Dense ? "j" : "0";
-  if (columns_ == 1) return "j * " + at(strides, std::to_string(rows()));
+  if (columns_ == 1) return "j * " + stride(k, rows());
   std::string at, below = "1";
   for (size_t d = rows() + columns_; d-- > rows();) {
-    const std::string number = std::to_string(d);
-    at += (at.empty() ? "" : " + ") + ("j / (" + below) + ") % n[" + number + "] * " + strides +
-          "[" + number + "]";
-    below += " * n[" + number + "]";
+    at += (at.empty() ? "" : " + ") + digit("j", below, d == rows() ? "" : size(d)) + " * " +
+          stride(k, d);
+    below = below == "1" ? size(d) : below + " * " + size(d);
   }
   return at;
 }
 
 void FusedLoops::print_load(int k, const std::string& name, const std::string& column) {
+  if (is_number(k))
+    return write().constant(held(value(k).dtype), name,
+                            of_word(k, write().word(words_.load(static_cast<size_t>(k)))));
   const std::string place = numbered("first", k) + (column == "0" ? "" : " + " + column);
   write().constant(held(value(k).dtype), name, unpacked(k, at(numbered("a", k), place)));
 }
@@ -116,12 +117,12 @@ void FusedLoops::print_elements(const std::string& first, const std::string& end
   write().close();
 }
 
-// Whole groups have a loop of their own where one thread takes all: with a constant end.
+// Whole groups have a loop of their own where loops become vectors: with a constant end.
 template <class F>
 void FusedLoops::print_groups(const std::string& first, const std::string& end, const F& group) {
   const ScalarType index = dialect().index, small = ScalarType::I32;
   const auto rest = write().cast(write().type(small), "(" + end + " - group)");
-  if (one_thread()) {
+  if (has_vectors()) {
     write().open("");
     write().variable(index, "group", first);
     write().open("for (; " + end + " - group >= " + kLanes + "; group += " + kLanes + ")");
@@ -160,7 +161,7 @@ void FusedLoops::print_group(const std::string& lanes, const std::vector<int>& r
                              const std::vector<int>& wanted, const std::vector<Target>& targets) {
   const std::vector<int> values = needs(wanted, false);
   const bool apart = std::ranges::all_of(targets, [](const Target& t) { return t.own; });
-  if (any_rare(values) || (one_thread() && !apart))
+  if (any_rare(values) || (has_vectors() && !apart))
     return print_staged_group(lanes, reductions, values, targets);
   open_lanes(lanes,
              !targets.empty() || std::ranges::any_of(values, [&](int v) { return moves(v); }));

@@ -1,7 +1,7 @@
 // The loops over a row's elements of a fused kernel, for whoever prints it.
 //
-// Where one thread takes all, compilers make vectors of them. Values with rare paths are computed
-// without these first, 32 elements at a time, and all of the 32 again where one of them is rare.
+// Values with rare paths are computed without these first, 32 elements at a time, of which
+// compilers make vectors, and all of the 32 again where one of them is rare.
 #pragma once
 
 #include <string>
@@ -21,12 +21,24 @@ struct Target {
 
 class FusedLoops : public FusedValues {
  public:
-  FusedLoops(const FusedKernel& kernel, const std::vector<Inner>& inner, std::string_view name,
+  FusedLoops(const FusedKernel& kernel, const KernelForm& form, std::string_view name,
              const Dialect& dialect, size_t columns)
-      : FusedValues(kernel, name, dialect), inner_(inner), columns_(columns) {}
+      : FusedValues(kernel, name, dialect),
+        form_(form),
+        words_(kernel.shape.size(), form, kernel.stores.size()),
+        columns_(columns) {}
 
   size_t columns() const { return columns_; }  // dimensions of a row
   size_t rows() const { return kernel().shape.size() - columns_; }
+  bool is_number(int k) const { return form_.loads[static_cast<size_t>(k)] == Inner::Number; }
+  const WordLayout& words() const { return words_; }
+  std::string size(size_t dim) const {
+    return one_thread() ? at("n", std::to_string(dim)) : write().word(words_.size(dim));
+  }
+  std::string stride(int k, size_t dim) const {
+    return one_thread() ? at(numbered("s", k), std::to_string(dim))
+                        : write().word(words_.stride(static_cast<size_t>(k), dim));
+  }
   // Values of one element a row, each once; loads are of the row's first column.
   void print_row_values(const std::vector<int>& wanted);
   // What loops that compute `wanted` take of them, before these.
@@ -43,7 +55,7 @@ class FusedLoops : public FusedValues {
 
  private:
   std::string column(int k) const;
-  bool moves(int v) const { return is_load(v) && column(v) != "0"; }
+  bool moves(int v) const { return is_load(v) && !is_number(v) && column(v) != "0"; }
   std::string lane_of(int v) const { return at(numbered("lane", v), "l"); }
   std::string row_load(int k) const { return numbered("r", k); }
   void print_load(int k, const std::string& name, const std::string& column);
@@ -62,7 +74,8 @@ class FusedLoops : public FusedValues {
   // What a reduction takes of element j.
   std::string taken(int reduction);
 
-  const std::vector<Inner>& inner_;
+  const KernelForm& form_;
+  WordLayout words_;
   size_t columns_;
   std::vector<bool> row_done_ = std::vector<bool>(kernel().values.size(), false);
 };

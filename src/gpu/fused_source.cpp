@@ -16,18 +16,18 @@ constexpr int kLeastDear = 12;  // operations, of a value that is kept
 
 int64_t block_of(OpId op) { return op == OpId::prod ? kRowProductBlock : kRowBlock; }
 
-// Dimensions of a row. One thread that takes all has a short way along the last one.
-size_t columns_of(const FusedKernel& kernel, const Dialect& dialect) {
-  if (kernel.reduced > 0 || !dialect.thread.empty()) return kernel.reduced;
-  return std::min<size_t>(kernel.shape.size(), 1);
+// Dimensions of a row. Where nothing is reduced a thread has a short way along the last one.
+size_t columns_of(const FusedKernel& kernel) {
+  return kernel.reduced > 0 ? kernel.reduced : std::min<size_t>(kernel.shape.size(), 1);
 }
 
 class KernelPrinter : FusedLoops {
  public:
-  KernelPrinter(const FusedKernel& kernel, const std::vector<Inner>& inner, std::string_view name,
+  KernelPrinter(const FusedKernel& kernel, const KernelForm& form, std::string_view name,
                 const Dialect& dialect)
-      : FusedLoops(kernel, inner, name, dialect, columns_of(kernel, dialect)),
+      : FusedLoops(kernel, form, name, dialect, columns_of(kernel)),
         kernel_(kernel),
+        form_(form),
         name_(name),
         dialect_(dialect),
         write_(write()),
@@ -47,72 +47,82 @@ class KernelPrinter : FusedLoops {
  private:
   // ---- frame
 
-  std::vector<std::string> arguments() {
-    std::vector<std::string> out;
-    const auto add = [&](std::string_view pattern, const std::string& type,
-                         const std::string& name) {
-      out.push_back(filled(pattern, {{'T', type}, {'N', name}, {'I', std::to_string(out.size())}}));
-    };
-    const std::string word = write_.type(dialect_.index);
-    add(dialect_.sizes, word, "n");
+  void head() {
+    std::vector<SourceWriter::Argument> list;
+    const std::string index = write_.type(dialect_.index);
+    if (one_thread()) list.push_back({dialect_.sizes, index, "n"});
     for (int k = 0; k < kernel_.loads; ++k) {
-      add(dialect_.reads, memory_type(k), numbered("a", k));
-      add(dialect_.sizes, word, numbered("s", k));
+      if (!is_number(k)) list.push_back({dialect_.reads, memory_type(k), numbered("a", k)});
+      if (one_thread()) list.push_back({dialect_.sizes, index, numbered("s", k)});
     }
     for (size_t k = 0; k < kernel_.stores.size(); ++k)
-      add(dialect_.writes, memory_type(kernel_.stores[k]), numbered("y", static_cast<int64_t>(k)));
-    return out;
-  }
-  void head() {
-    std::string list;
-    for (const std::string& argument : arguments())
-      if (dialect_.apart) {
-        write_.line(argument);
-      } else {
-        list += (list.empty() ? "" : ", ") + argument;
-      }
-    write_.open(filled(dialect_.kernel, {{'N', name_}, {'A', list}}));
+      list.push_back({dialect_.writes, memory_type(kernel_.stores[k]),
+                      numbered("y", static_cast<int64_t>(k))});
+    write_.open_kernel(name_, std::move(list), words().count());
   }
 
   // The product of sizes from dimension `first` up to `last`.
   std::string count(size_t first, size_t last) const {
     std::string product;
-    for (size_t d = first; d < last; ++d)
-      product += (product.empty() ? "" : " * ") + at("n", std::to_string(d));
+    for (size_t d = first; d < last; ++d) product += (product.empty() ? "" : " * ") + size(d);
     return product.empty() ? "1" : product;
   }
   void open_rows() {
     const ScalarType index = dialect_.index;
     write_.constant(index, "columns", count(rows_, kernel_.shape.size()));
-    if (dialect_.thread.empty()) {
+    if (one_thread()) {
       write_.variable(index, "row", "0");
       for (size_t d = 0; d < rows_; ++d)
-        write_.open_count(index, numbered("i", static_cast<int64_t>(d)), "0",
-                          at("n", std::to_string(d)));
+        write_.open_count(index, numbered("i", static_cast<int64_t>(d)), "0", size(d));
     } else {
-      write_.constant(index, "row", write_.cast(write_.type(index), std::string(dialect_.thread)));
-      write_.open_if("row >= " + count(0, rows_));
-      write_.line("return;");
-      write_.close();
-      for (size_t d = 0; d < rows_; ++d)
-        write_.constant(index, numbered("i", static_cast<int64_t>(d)),
-                        "row / (" + count(d + 1, rows_) + ") % " + at("n", std::to_string(d)));
+      open_thread();
     }
-    for (int k = 0; k < kernel_.loads; ++k) {
-      if (!is_live(k)) continue;
-      std::string first;
-      for (size_t d = 0; d < rows_; ++d)
-        first += (first.empty() ? "" : " + ") + numbered("i", static_cast<int64_t>(d)) + " * " +
-                 at(numbered("s", k), std::to_string(d));
-      write_.constant(index, numbered("first", k), first.empty() ? "0" : first);
-    }
+    for (int k = 0; k < kernel_.loads; ++k)
+      if (is_live(k) && !is_number(k))
+        write_.constant(
+            index, numbered("first", k),
+            row_place(one_thread() ? "" : write_.word(words().load(static_cast<size_t>(k))),
+                      [&](size_t d) { return stride(k, d); }));
+    for (size_t k = 0; k < kernel_.stores.size() && !one_thread(); ++k)
+      if (form_.strided_stores)
+        write_.constant(index, numbered("to", static_cast<int64_t>(k)),
+                        row_place(write_.word(words().store(k)), [&](size_t d) {
+                          return write_.word(words().store_stride(k, d));
+                        }));
     print_row_loads();
   }
-  void close_rows() {
-    if (dialect_.thread.empty()) {
-      write_.line("row += 1;");
-      for (size_t d = 0; d < rows_; ++d) write_.close();
+  // Of its row; where nothing is reduced, of some elements of one.
+  void open_thread() {
+    const ScalarType index = dialect_.index;
+    const std::string lines = write_.word(words().lines());
+    write_.constant(index, "rows", count(0, rows_));
+    write_.constant(index, "thread", write_.thread());
+    if (kernel_.reduced > 0) {
+      write_.constant(index, "first_row", "thread * " + lines);
+    } else {
+      const std::string block = write_.word(words().block());
+      write_.constant(index, "parts", "(columns + " + block + " - 1) / " + block);
+      write_.constant(index, "first_row", "thread / parts * " + lines);
+      write_.constant(index, "first_column", "thread % parts * " + block);
+      write_.limit(index, "end_column", "first_column + " + block, "columns");
     }
+    write_.limit(index, "end_row", "first_row + " + lines, "rows");
+    write_.open_count(index, "row", "first_row", "end_row");
+    for (size_t d = 0; d < rows_; ++d)
+      write_.constant(index, numbered("i", static_cast<int64_t>(d)),
+                      digit("row", count(d + 1, rows_), d == 0 ? "" : size(d)));
+  }
+  // Where a row's first element is.
+  template <class F>
+  std::string row_place(std::string place, const F& stride_of) const {
+    for (size_t d = 0; d < rows_; ++d)
+      place += (place.empty() ? "" : " + ") + numbered("i", static_cast<int64_t>(d)) + " * " +
+               stride_of(d);
+    return place.empty() ? "0" : place;
+  }
+  void close_rows() {
+    if (one_thread()) write_.line("row += 1;");
+    for (size_t d = 0; d < (one_thread() ? rows_ : 1); ++d) write_.close();
     name_unused();
     write_.close();
   }
@@ -124,10 +134,10 @@ class KernelPrinter : FusedLoops {
         write_.line(filled(dialect_.unused, {{'N', name}}));
     };
     look("columns", "", text.find("columns") + 1);
-    look("n", "[", 0);
+    if (one_thread()) look("n", "[", 0);
     for (int k = 0; k < kernel_.loads; ++k) {
-      look(numbered("a", k), "[", 0);
-      look(numbered("s", k), "[", 0);
+      if (!is_number(k)) look(numbered("a", k), "[", 0);
+      if (one_thread()) look(numbered("s", k), "[", 0);
     }
   }
 
@@ -162,15 +172,26 @@ class KernelPrinter : FusedLoops {
     std::vector<Target> targets;
     for (size_t k = 0; k < kernel_.stores.size(); ++k)
       if (const int v = kernel_.stores[k]; !value(v).per_row)
-        targets.push_back({at(numbered("y", static_cast<int64_t>(k)), "row * columns + j"),
+        targets.push_back({at(numbered("y", static_cast<int64_t>(k)), element_place(k)),
                            memory_type(v), packed(v)});
     return targets;
+  }
+  // Of a store of one element for each of the space, and of one for each row.
+  std::string element_place(size_t k) const {
+    if (form_.strided_stores && rows_ < kernel_.shape.size())
+      return numbered("to", static_cast<int64_t>(k)) + " + j * " +
+             write_.word(words().store_stride(k, rows_));
+    return form_.strided_stores ? numbered("to", static_cast<int64_t>(k))
+                                : store_place(k, "row * columns + j");
+  }
+  std::string store_place(size_t k, const std::string& place) const {
+    return one_thread() ? place : write_.word(words().store(k)) + " + " + place;
   }
 
   // The value that is dearest to compute again of those that the last loop and one of sums before
   // it compute, or -1. That one keeps what it has of it of the row's last block.
   int dear_value() const {
-    if (!one_thread() || last_pass() == 0 || !reductions_of(last_pass(), kRowBlock).empty() ||
+    if (!has_vectors() || last_pass() == 0 || !reductions_of(last_pass(), kRowBlock).empty() ||
         !reductions_of(last_pass(), kRowProductBlock).empty())
       return -1;
     const std::vector<int> last = needs(stored_elements(), false),
@@ -208,6 +229,8 @@ class KernelPrinter : FusedLoops {
     print_reductions(reductions, wanted, targets, block);
   }
   void print_stores(const std::vector<int>& wanted, const std::vector<Target>& targets) {
+    if (!one_thread() && kernel_.reduced == 0)
+      return print_elements("first_column", "end_column", wanted, targets);
     if (dear_ < 0) return print_elements("0", "columns", wanted, targets);
     const std::string block = std::to_string(kRowBlock);
     write_.constant(dialect_.index, "kept_from", "(columns - 1) / " + block + " * " + block);
@@ -226,10 +249,7 @@ class KernelPrinter : FusedLoops {
       write_.variable(small, numbered("depth", v), "0");
     }
     write_.open_for(index, "begin", "0", "begin < columns", "begin += " + size);
-    write_.variable(index, "end", "begin + " + size);
-    write_.open_if("columns < end");
-    write_.assign("end", "columns");
-    write_.close();
+    write_.limit(index, "end", "begin + " + size, "columns");
     for (const int v : reductions) {
       write_.array(accumulator(v), numbered("lane", v), kReduceLanes);
       write_.open_count(small, "l", "0", lanes);
@@ -277,10 +297,12 @@ class KernelPrinter : FusedLoops {
     print_row_values(wanted);
     for (size_t k = 0; k < kernel_.stores.size(); ++k)
       if (value(kernel_.stores[k]).per_row)
-        write_.assign(at(numbered("y", static_cast<int64_t>(k)), "row"), packed(kernel_.stores[k]));
+        write_.assign(at(numbered("y", static_cast<int64_t>(k)), store_place(k, "row")),
+                      packed(kernel_.stores[k]));
   }
 
   const FusedKernel& kernel_;
+  const KernelForm& form_;
   std::string_view name_;
   const Dialect& dialect_;
   SourceWriter& write_;
@@ -290,14 +312,38 @@ class KernelPrinter : FusedLoops {
 
 }  // namespace
 
-KernelSource kernel_source(const FusedKernel& kernel, const std::vector<Inner>& inner,
-                           std::string_view name, const Dialect& dialect) {
+WordLayout::WordLayout(size_t rank, const KernelForm& form, size_t stores) : count_(rank) {
+  for (const Inner inner : form.loads) {
+    loads_.push_back(count_);
+    count_ += inner == Inner::Number ? 1 : 1 + rank;
+  }
+  for (size_t k = 0; k < stores; ++k) {
+    stores_.push_back(count_);
+    count_ += form.strided_stores ? 1 + rank : 1;
+  }
+  count_ += 2;  // block and lines
+}
+
+std::string digit(const std::string& number, const std::string& below, const std::string& size) {
+  const std::string high = below == "1" ? number : number + " / (" + below + ")";
+  return size.empty() ? high : high + " % " + size;
+}
+
+KernelSource kernel_source(const FusedKernel& kernel, const KernelForm& form, std::string_view name,
+                           const Dialect& dialect) {
   verify(kernel);
   require(kernel.front.op == OpId::kCount, ErrorKind::NotImplemented, name,
           ": a product in front of a kernel has no source");
-  require(inner.size() == static_cast<size_t>(kernel.loads), ErrorKind::Value, name, ": ",
-          inner.size(), " layouts for ", kernel.loads, " loads");
-  return KernelPrinter(kernel, inner, name, dialect).print();
+  require(form.loads.size() == static_cast<size_t>(kernel.loads), ErrorKind::Value, name, ": ",
+          form.loads.size(), " layouts for ", kernel.loads, " loads");
+  return KernelPrinter(kernel, form, name, dialect).print();
+}
+
+std::string whole_source(const KernelSource& source, const Dialect& dialect) {
+  std::string text = "\n";
+  for (const auto& [name, function] : source.functions) text += function + "\n";
+  text += source.text;
+  return beginning_of(text, dialect) + text;
 }
 
 }  // namespace tinyt::gpu

@@ -1,4 +1,5 @@
-// OpenCL C 1.2. A thread takes a row, or an element.
+// OpenCL C 1.2, for devices whose compilers make vectors of a thread's loops, as CPUs' do, and for
+// others.
 #include "gpu/c_like.h"
 
 namespace tinyt::gpu {
@@ -17,33 +18,48 @@ constexpr Spelling kOpenClSpellings[] = {
     {bit_cast, kF32, kWhole, "as_float($0)"},     {bit_cast, kF64, kWhole, "as_double($0)"},
 };
 
-}  // namespace
-
-constinit const Dialect kOpenCl{
-    .name = "opencl",
-    .begin = R"(#pragma OPENCL FP_CONTRACT OFF
+constexpr Dialect opencl(bool vectors) {
+  return {
+      .name = "opencl",
+      .begin = R"(#pragma OPENCL FP_CONTRACT OFF
 #if defined(cl_khr_fp64)
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 #endif
 )",
-    .types = {"bool", "uchar", "char", "int", "uint", "long", "ulong", "float", "double"},
-    .literal_suffix = {"", "", "", "", "u", "L", "UL", "f", ""},
-    .infinity = {"INFINITY", "(double)INFINITY"},
-    .nan = {"NAN", "(double)NAN"},
-    .memory_types = {"uchar", "uchar", "char", "short", "int", "long", "ushort", "ushort", "float",
-                     "double", "", ""},
-    .table = "constant $T $N[$C] = {$E};",
-    .unused = "(void)$N;",
-    .function = "static inline $T $N($A)",
-    .kernel = "kernel void $N($A)",
-    .reads = "global const $T* $N",
-    .writes = "global $T* $N",
-    .sizes = "global const $T* $N",
-    .thread = "get_global_id(0)",
-    .spellings = kOpenClSpellings,
-    .common = kCLike,
-    .helpers = {},
-    .common_helpers = kDivision,
-};
+      .types = {"bool", "uchar", "char", "int", "uint", "long", "ulong", "float", "double"},
+      .literal_suffix = {"", "", "", "", "u", "L", "UL", "f", ""},
+      .infinity = {"INFINITY", "(double)INFINITY"},
+      .nan = {"NAN", "(double)NAN"},
+      .memory_types = {"uchar", "uchar", "char", "short", "int", "long", "ushort", "ushort",
+                       "float", "double", "", ""},
+      .table = "constant $T $N[$C] = {$E};",
+      .unused = "(void)$N;",
+      .function = "static inline $T $N($A)",
+      .flag = vectors ? "$T* rare" : "",
+      .raise = "*rare = $C ? 1u : *rare;",
+      .kernel = "kernel void $N($A)",
+      .reads = "global const $T* $N",
+      .writes = "global $T* $N",
+      .words = "const tt_words $N",
+      .words_type = "typedef struct {\n  $T v[$C];\n} tt_words;",
+      .word = "$N.v[$I]",
+      .thread = "get_global_id(0)",
+      .vectors = vectors,
+      .lanes = vectors ? 8 : 1,
+      .vector = "$T8",
+      .splat = "($T8)($E)",
+      .vector_load = "vload8(0, $N + $E)",
+      .vector_store = "vstore8($C, 0, $N + $E);",
+      .vector_fma = "fma($A, $B, $C)",
+      .spellings = kOpenClSpellings,
+      .common = kCLike,
+      .helpers = {},
+      .common_helpers = kDivision,
+  };
+}
+
+}  // namespace
+
+constinit const Dialect kOpenCl = opencl(true), kOpenClGpu = opencl(false);
 
 }  // namespace tinyt::gpu

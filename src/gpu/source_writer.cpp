@@ -25,4 +25,29 @@ std::string SourceWriter::type(ScalarType type) const {
   return std::string(text);
 }
 
+void SourceWriter::open_kernel(std::string_view name, std::vector<Argument> arguments,
+                               size_t words) {
+  if (!dialect_.words.empty()) {
+    const std::string index = type(dialect_.index), count = std::to_string(words);
+    if (!dialect_.words_type.empty())
+      line(filled(dialect_.words_type, {{'T', index}, {'C', count}}));
+    arguments.push_back({dialect_.words, index, "p"});
+  }
+  std::string list;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const std::string text =
+        filled(arguments[i].spelling,
+               {{'T', arguments[i].type}, {'N', arguments[i].name}, {'I', std::to_string(i)}});
+    if (dialect_.apart) line(text);
+    list += (list.empty() ? "" : ", ") + text;
+  }
+  open(filled(dialect_.kernel, {{'N', name}, {'A', list}}));
+}
+
+std::string SourceWriter::product(size_t first, size_t end) const {
+  std::string text;
+  for (size_t i = first; i < end; ++i) text += (text.empty() ? "" : " * ") + word(i);
+  return text.empty() ? "1" : text;
+}
+
 }  // namespace tinyt::gpu

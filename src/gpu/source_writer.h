@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "gpu/dialect.h"
 
@@ -57,6 +58,27 @@ class SourceWriter {
     open_for(t, name, from, name + " < " + end, name + " += 1");
   }
   void open_if(const std::string& condition) { open("if (" + condition + ")"); }
+  // `name` as the smaller one of two.
+  void limit(ScalarType t, const std::string& name, const std::string& value,
+             const std::string& most) {
+    variable(t, name, value);
+    open_if(most + " < " + name);
+    assign(name, most);
+    close();
+  }
+
+  // A kernel over memory, as `reads` or `writes` of the dialect spell it, and words.
+  struct Argument {
+    std::string_view spelling;
+    std::string type, name;
+  };
+  void open_kernel(std::string_view name, std::vector<Argument> arguments, size_t words);
+  // Of its words; the product of some.
+  std::string word(size_t number) const {
+    return filled(dialect_.word, {{'N', "p"}, {'I', std::to_string(number)}});
+  }
+  std::string product(size_t first, size_t end) const;
+  std::string thread() const { return cast(type(dialect_.index), std::string(dialect_.thread)); }
 
   std::string cast(std::string_view to, const std::string& value) const {
     return filled(dialect_.cast, {{'T', to}, {'E', value}});

@@ -25,6 +25,10 @@ def info(args: argparse.Namespace) -> int:
     print(f"python {platform.python_version()} on {platform.platform()}")
     _section("configuration", tinyt.show_config())
     _section("memory", memory.statistics())
+    print("\ndevices:")
+    for device in tinyt.devices():
+        gib = f", {device.memory_bytes / 2**30:.1f} GiB" if device.memory_bytes else ""
+        print(f"  {device.name:<10} {device.missing or device.hardware + gib}")
     print("\npackages:")
     for name, purpose in _OPTIONAL.items():
         try:

@@ -55,7 +55,7 @@ cdef extern from "devices.h" namespace "tinyt":
     string device_kind_name(int64_t)
     int64_t device_count_of(int64_t) except +raise_python_error
     cbool device_has_numbers(int64_t)
-    void need_meta() except +raise_python_error
+    void need_device_kind(const string&) except +raise_python_error
     string device_names() except +raise_python_error
     void synchronise_device(int64_t) except +raise_python_error
     string device_hardware(int64_t) except +raise_python_error

@@ -36,21 +36,21 @@ Tensor map_shared(int, size_t) { fail(ErrorKind::NotImplemented, "share_memory_:
 
 namespace {
 
-using Key = std::pair<uint64_t, uint64_t>;  // device and inode: which segment it is
+using FileId = std::pair<uint64_t, uint64_t>;  // device and inode: which segment it is
 
 // What a storage in a segment owns.
 struct Segment {
   void* data;
   size_t bytes;
   int descriptor;
-  Key key;
+  FileId key;
 };
 
 // The storages of this process, by segment. One whose last reference goes is still here for a
 // moment: whoever finds it takes a reference only if there is one left.
 ForkSafeMutex g_shared_mutex;
-std::map<Key, Storage*>& storages() {
-  static auto* const known = new std::map<Key, Storage*>;
+std::map<FileId, Storage*>& storages() {
+  static auto* const known = new std::map<FileId, Storage*>;
   return *known;
 }
 

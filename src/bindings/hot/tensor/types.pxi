@@ -159,8 +159,7 @@ cdef class device:
         return self.number
 
     cdef int64_t looked_up(self) except -1:
-        if self.type == "meta":
-            need_meta()
+        need_device_kind(self.type.encode())
         cdef int64_t kind = device_kind_of(self.type.encode())
         cdef int64_t at = 0 if self.index is None or self.type == "meta" else self.index
         if kind >= 0 and at < device_count_of(kind):
@@ -260,6 +259,13 @@ def device_count(str kind not None):
     """How many devices of a kind this process has."""
     cdef int64_t number = device_kind_of(kind.encode())
     return device_count_of(number) if number > 0 and device_has_numbers(number) else 0
+
+
+def device_kinds():
+    """The kinds of devices with memory that this process knows so far, by name, the CPU first."""
+    cdef int64_t kind
+    return ["cpu"] + [device_kind_name(kind).decode() for kind in range(1, DEVICE_CODES >> 8)
+                      if device_has_numbers(kind)]
 
 
 def device_facts(device place not None):

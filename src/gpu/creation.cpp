@@ -1,0 +1,175 @@
+// Elements from nothing: counters and random numbers, the same as the CPU's.
+#include "core/base/error.h"
+#include "core/base/random.h"
+#include "gpu/kernels.h"
+#include "gpu/map_kernel.h"
+#include "gpu/scalar_source.h"
+
+namespace tinyt::gpu {
+
+void run_iota(const KernelCall& call) {
+  const Tensor& out = call.outputs[0];
+  AttrReader read(call.attrs);
+  const int64_t n = read.integer();
+  const DType dtype = read.dtype();
+  const double start = read.real(), step = read.real();
+  const int64_t first = read.integer(), by = read.integer();
+  MapKernel kernel(out.device(), "iota");
+  const auto to = kernel.writes(out);
+  if (is_integral(dtype)) {
+    const std::string from = kernel.word(first), width = kernel.word(by);
+    return kernel.run(n, [&] {
+      const std::string value = from + " + i * " + width;
+      kernel.set(to, "i", kernel.call_cast("(" + value + ")", DType::Int64, dtype));
+    });
+  }
+  const std::string from = kernel.number(DType::Float64, start),
+                    width = kernel.number(DType::Float64, step);
+  kernel.run(n, [&] {
+    SourceWriter& write = kernel.write();
+    write.constant(ScalarType::F64, "product",
+                   write.cast(write.type(ScalarType::F64), "i") + " * " + width);
+    write.constant(ScalarType::F64, "sum", from + " + product");
+    kernel.set(to, "i", kernel.call_cast("sum", DType::Float64, dtype));
+  });
+}
+
+// ---- random numbers
+
+namespace {
+
+class DrawPrinter {
+ public:
+  DrawPrinter(MapKernel& kernel, const KernelCall& call, uint64_t seed, uint64_t offset)
+      : kernel_(kernel),
+        write_(kernel.write()),
+        op_(call.op),
+        dtype_(call.outputs[0].dtype()),
+        to_(kernel.writes(call.outputs[0])),
+        size_(kernel.word(call.outputs[0].numel())),
+        offset_(kernel.word(static_cast<int64_t>(offset))),
+        keys_{kernel.word(static_cast<int64_t>(seed & UINT32_MAX)),
+              kernel.word(static_cast<int64_t>(seed >> 32))} {}
+
+  void print() const {
+    const bool wide = dtype_ == DType::Float64 || dtype_ == DType::Int64;
+    print_words("high", 0);
+    if (wide) print_words("low", 1);
+    for (int k = 0; k < philox::kWords; ++k) {
+      const std::string number = std::to_string(k);
+      if (op_ == OpId::random_bits) {
+        write_.constant(ScalarType::I64, "value" + number,
+                        write_.cast(type(ScalarType::I64), "(" + joined(number) + ")"));
+      } else {
+        print_unit(number, wide);
+      }
+    }
+    if (op_ == OpId::normal) {
+      print_normals("0", "1");
+      print_normals("2", "3");
+    }
+    for (int k = 0; k < philox::kWords; ++k) {
+      const std::string place = "4 * i + " + std::to_string(k);
+      write_.open_if(place + " < " + size_);
+      std::string value = (op_ == OpId::normal ? "normal" : "value") + std::to_string(k);
+      if (is_half(dtype_)) value = kernel_.call_cast(value, DType::Float32, dtype_);
+      kernel_.set(to_, place, value);
+      write_.close();
+    }
+  }
+
+ private:
+  std::string type(ScalarType t) const { return write_.type(t); }
+  // Of floats: float32 unless the result is float64.
+  DType drawn() const { return dtype_ == DType::Float64 ? DType::Float64 : DType::Float32; }
+  std::string constant(double x) const {
+    const ScalarType t = held_type(drawn());
+    return literal(t, bits_of(t, x), kernel_.dialect());
+  }
+  std::string joined(const std::string& k) const {
+    const std::string u64 = type(ScalarType::U64);
+    return write_.cast(u64, "high" + k) + " << 32 | " + write_.cast(u64, "low" + k);
+  }
+
+  // The four words of counter i, as name0 to name3.
+  void print_words(const std::string& name, int word3) const {
+    const std::string u32 = type(ScalarType::U32), u64 = type(ScalarType::U64);
+    const auto cast = [&](const std::string& x) { return write_.cast(u32, "(" + x + ")"); };
+    const std::string counter = write_.cast(u64, "(" + offset_ + " + i)");
+    const std::string begin[] = {cast(counter), cast(counter + " >> 32"), "0",
+                                 std::to_string(word3)};
+    for (int k = 0; k < philox::kWords; ++k)
+      write_.variable(ScalarType::U32, name + std::to_string(k), begin[k]);
+    write_.variable(ScalarType::U32, name + "_key0", cast(keys_[0]));
+    write_.variable(ScalarType::U32, name + "_key1", cast(keys_[1]));
+    write_.open_count(ScalarType::I32, "r", "0", std::to_string(philox::kRounds));
+    const auto product = [&](const std::string& p, const std::string& word, uint32_t by) {
+      write_.constant(ScalarType::U64, p,
+                      write_.cast(u64, name + word) + " * " + std::to_string(by) + "u");
+    };
+    product("p0", "0", philox::kMultiplier0);
+    product("p1", "2", philox::kMultiplier1);
+    write_.assign(name + "0", cast("p1 >> 32") + " ^ " + name + "1 ^ " + name + "_key0");
+    write_.assign(name + "2", cast("p0 >> 32") + " ^ " + name + "3 ^ " + name + "_key1");
+    write_.assign(name + "1", cast("p1"));
+    write_.assign(name + "3", cast("p0"));
+    write_.line(name + "_key0 += " + std::to_string(philox::kWeyl0) + "u;");
+    write_.line(name + "_key1 += " + std::to_string(philox::kWeyl1) + "u;");
+    write_.close();
+  }
+
+  // Uniform in [0, 1): 24 bits, of float64 53.
+  void print_unit(const std::string& k, bool wide) const {
+    const ScalarType t = held_type(drawn());
+    const std::string bits = wide ? "((" + joined(k) + ") >> 11)" : "(high" + k + " >> 8)";
+    std::string unit = write_.cast(type(t), bits) + " * " + constant(wide ? 0x1p-53 : 0x1p-24);
+    if (op_ == OpId::uniform && is_half(dtype_)) {
+      // Cut to the bits that the dtype holds: rounding could reach 1.
+      const std::string steps = constant(dtype_ == DType::Float16 ? 0x1p11 : 0x1p8);
+      const std::string whole =
+          write_.cast(type(ScalarType::I32), "(" + unit + " * " + steps + ")");
+      unit = write_.cast(type(t), whole) + " / " + steps;
+    }
+    write_.constant(t, "value" + k, unit);
+  }
+
+  // Box and Muller's transform of two neighbours.
+  void print_normals(const std::string& u, const std::string& v) const {
+    const ScalarType t = held_type(drawn());
+    const DType d = drawn();
+    const auto call = [&](OpId op, const std::string& x) { return kernel_.call_op(op, d, x); };
+    write_.constant(t, "rest" + u, constant(1) + " - value" + u);
+    write_.constant(t, "square" + u, call(OpId::log, "rest" + u) + " * " + constant(-2));
+    write_.constant(t, "radius" + u, call(OpId::sqrt, "square" + u));
+    const double two_pi = 6.283185307179586476925286766559;
+    write_.constant(t, "angle" + u,
+                    "value" + v + " * " +
+                        constant(drawn() == DType::Float32 ? static_cast<float>(two_pi) : two_pi));
+    write_.constant(t, "normal" + u, "radius" + u + " * " + call(OpId::cos, "angle" + u));
+    write_.constant(t, "normal" + v, "radius" + u + " * " + call(OpId::sin, "angle" + u));
+  }
+
+  MapKernel& kernel_;
+  SourceWriter& write_;
+  OpId op_;
+  DType dtype_;
+  MapKernel::View to_;
+  std::string size_, offset_, keys_[2];
+};
+
+}  // namespace
+
+void run_draw(const KernelCall& call) {
+  AttrReader read(call.attrs);
+  read.list();
+  if (call.op != OpId::random_bits) read.dtype();
+  read.integer();  // the device
+  const auto seed = static_cast<uint64_t>(read.integer());
+  const auto offset = static_cast<uint64_t>(read.integer());
+  const Tensor& out = call.outputs[0];
+  MapKernel kernel(out.device(), std::string(name_of(call.op)));
+  const DrawPrinter printer(kernel, call, seed, offset);
+  kernel.run(philox::counters_of(out.numel()), [&] { printer.print(); });
+}
+
+}  // namespace tinyt::gpu

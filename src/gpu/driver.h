@@ -1,0 +1,75 @@
+// What a GPU backend brings beside its language: a driver, as the kernels of this folder use it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/device/runtime.h"
+#include "gpu/dialect.h"
+
+namespace tinyt::gpu {
+
+// How work is shared out among threads.
+struct LaunchModel {
+  // Elements that one thread takes of a row at least: 1 where neighbouring threads read
+  // neighbouring elements at once, some thousands where each thread is a core's.
+  int64_t least_block = 1;
+  int64_t threads = 1;  // that are busy at once; more than that need not share rows
+};
+
+// A kernel that a driver has built. It stays where it is as long as the process lives.
+class BuiltKernel {
+ public:
+  virtual ~BuiltKernel() = default;
+};
+
+class Driver : public Runtime {
+ public:
+  // Copies to the host and `synchronise` find what kernels could not do: IndexError that names the
+  // operation.
+  void copy(const Buffer& to, size_t to_place, const Buffer& from, size_t from_place,
+            size_t bytes) final;
+  void synchronise(int index) final;
+  // Four words for a kernel that may find an index out of range: the number of the operation after
+  // that in the op table, the index, the dimension and its size; zeros so far.
+  const Buffer& faults(int index);
+
+  virtual const Dialect& dialect(int index) = 0;
+  virtual LaunchModel launch_model(int index) = 0;
+  // The kernel of that name; RuntimeError with the compiler's own words where it takes no source.
+  virtual BuiltKernel& build(const std::string& source, std::string_view name, int index) = 0;
+  // Runs it after all that was asked of the device before: memory in the order of the kernel's
+  // arguments, then its words. Any number of threads may be started beyond `threads`.
+  virtual void launch(BuiltKernel& kernel, int index, std::span<const Buffer* const> memory,
+                      std::span<const int64_t> words, int64_t threads) = 0;
+
+ protected:
+  // What copies and waits, as `Runtime` says.
+  virtual void copy_bytes(const Buffer& to, size_t to_place, const Buffer& from, size_t from_place,
+                          size_t bytes) = 0;
+  virtual void wait(int index) = 0;
+
+ private:
+  struct Faults {
+    Buffer words;
+    bool may_be = false;  // since they were looked at
+  };
+  void raise_faults(int index);
+
+  std::mutex mutex_;  // of those that follow
+  std::map<int, Faults> faults_;
+};
+
+// Registers a kind of device with that driver: its name, kernels and fused kernels. Both live as
+// long as the process.
+DeviceKind register_gpu(std::string_view name, Driver& driver,
+                        const std::vector<std::string>& aliases = {});
+Driver& driver_of(Device device);
+bool has_driver(DeviceKind kind);
+
+}  // namespace tinyt::gpu

@@ -1,0 +1,305 @@
+// Elements by index: gather, scatter, indices of several dimensions as one, borders.
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "gpu/kernels.h"
+#include "gpu/launch.h"
+#include "gpu/map_kernel.h"
+
+namespace tinyt::gpu {
+
+namespace {
+
+Tensor at_least_1d(const Tensor& x) {
+  return x.rank() > 0 ? x : x.view(Dims{1}, Dims{1}, x.offset());
+}
+
+// With nothing along a dimension.
+Dims without(Dims strides, size_t dim) {
+  strides[dim] = 0;
+  return strides;
+}
+
+// Its elements by their bits alone.
+Tensor bits_of_tensor(const Tensor& x) {
+  return x.view_as(MapKernel::bits_type(x.dtype()), x.shape(), x.strides(), x.offset());
+}
+
+}  // namespace
+
+void run_gather(const KernelCall& call) {
+  const Tensor x = at_least_1d(call.inputs[0]), index = at_least_1d(call.inputs[1]);
+  const Tensor& out = call.outputs[0];
+  const auto dim = static_cast<size_t>(AttrReader(call.attrs).integer());
+  if (x.dtype() == DType::Complex128) {
+    for (const int64_t part : {0, 1}) {
+      const Tensor from[] = {part_of(x, DType::Float64, part), index};
+      const Tensor half = Tensor::empty(out.shape(), DType::Float64, out.device());
+      run_gather({call.op, from, {&half, 1}, call.attrs, DType::Float64});
+      copy_into(half, part_of(out, DType::Float64, part));
+    }
+    return;
+  }
+  MapKernel kernel(out.device(), "gather");
+  const auto from = kernel.reads_bits(x), at = kernel.reads(index), to = kernel.writes_bits(out);
+  const Dims lines[] = {without(x.strides(), dim), index.strides()};
+  const auto places = kernel.places("i", index.shape(), lines);
+  const std::string step = kernel.word(x.stride(dim));
+  const auto fault = kernel.fault(call.op, static_cast<int64_t>(dim), x.size(dim));
+  kernel.run(out.numel(), [&] {
+    kernel.write().variable(ScalarType::I64, "k", kernel.value(at, places[1]));
+    kernel.check_index(fault, "k");
+    kernel.set(to, "i", kernel.value(from, places[0] + " + k * " + step));
+  });
+}
+
+namespace {
+
+// Elements of `out` at an index along a dimension become what they and those of `src` make, in the
+// order of the index: a thread takes a whole line.
+void scatter(OpId op, OpId combine, const Tensor& out, const Tensor& index, const Tensor& source,
+             size_t dim) {
+  const Tensor src = source.view(index.shape(), source.strides(), source.offset());
+  const bool moves = combine == OpId::kCount;
+  MapKernel kernel(out.device(), "scatter " + std::to_string(static_cast<int>(combine)));
+  const auto from = moves ? kernel.reads_bits(src) : kernel.reads(src), at = kernel.reads(index),
+             to = moves ? kernel.writes_bits(out) : kernel.writes(out);
+  Dims shape(index.shape());
+  const int64_t count = shape[dim];
+  shape[dim] = 1;
+  const Dims lines[] = {src.strides(), index.strides(), without(out.strides(), dim)};
+  const auto places = kernel.places("i", shape, lines);
+  const std::string n = kernel.word(count), from_step = kernel.word(src.stride(dim)),
+                    at_step = kernel.word(index.stride(dim)),
+                    to_step = kernel.word(out.stride(dim));
+  const auto fault = kernel.fault(op, static_cast<int64_t>(dim), out.size(dim));
+  kernel.run(numel_of(shape), [&] {
+    SourceWriter& write = kernel.write();
+    write.open_count(ScalarType::I64, "j", "0", n);
+    write.variable(ScalarType::I64, "k", kernel.value(at, places[1] + " + j * " + at_step));
+    write.open_if("0 <= k && k < " + fault.size);
+    const std::string target = places[2] + " + k * " + to_step;
+    const std::string value = kernel.value(from, places[0] + " + j * " + from_step);
+    kernel.set(to, target,
+               moves
+                   ? value
+                   : kernel.call_op(combine, out.dtype(), kernel.value(to, target) + ", " + value));
+    write.close();
+    kernel.check_index(fault, "k");
+    write.close();
+  });
+}
+
+void scatter_combined(const KernelCall& call, OpId combine) {
+  const Tensor out = at_least_1d(call.outputs[0]), in = at_least_1d(call.inputs[0]);
+  const Tensor index = at_least_1d(call.inputs[1]);
+  Tensor src = at_least_1d(call.inputs[2]);
+  const auto dim = static_cast<size_t>(AttrReader(call.attrs).integer());
+  const DType wide = info(out.dtype()).compute;
+  if (wide == out.dtype() || is_integral(wide)) {
+    if (!same_view(in, out)) copy_into(in, out);
+    return scatter(call.op, combine, out, index, src, dim);
+  }
+  // Rounded at the end.
+  const Tensor result = Tensor::empty(out.shape(), wide, out.device());
+  const Tensor values = Tensor::empty(index.shape(), wide, out.device());
+  copy_into(in, result);
+  copy_into(src.view(index.shape(), src.strides(), src.offset()), values);
+  scatter(call.op, combine, result, index, values, dim);
+  copy_into(result, out);
+}
+
+}  // namespace
+
+void run_scatter(const KernelCall& call) {
+  const Tensor out = at_least_1d(call.outputs[0]), in = at_least_1d(call.inputs[0]);
+  if (!same_view(in, out)) copy_into(in, out);
+  const auto dim = static_cast<size_t>(AttrReader(call.attrs).integer());
+  const Tensor index = at_least_1d(call.inputs[1]), src = at_least_1d(call.inputs[2]);
+  if (out.dtype() != DType::Complex128) return scatter(call.op, OpId::kCount, out, index, src, dim);
+  for (const int64_t part : {0, 1})
+    scatter(call.op, OpId::kCount, part_of(out, DType::Float64, part), index,
+            part_of(src, DType::Float64, part), dim);
+}
+
+void run_scatter_add(const KernelCall& call) { scatter_combined(call, OpId::add); }
+
+void run_scatter_reduce(const KernelCall& call) {
+  AttrReader read(call.attrs);
+  read.integer();
+  constexpr OpId kOps[] = {OpId::mul, OpId::maximum, OpId::minimum};
+  scatter_combined(call, kOps[read.integer()]);
+}
+
+void run_linear_index(const KernelCall& call) {
+  const Tensor& out = call.outputs[0];
+  AttrReader read(call.attrs);
+  const std::span<const int64_t> sizes = read.list(), dims = read.list(), shape = read.list();
+  for (size_t k = 0; k < call.inputs.size(); ++k) {
+    const Tensor& index = call.inputs[k];
+    MapKernel kernel(out.device(), k == 0 ? "first index" : "next index");
+    const auto at = kernel.reads(index), to = kernel.writes(out);
+    const std::string place =
+        kernel.place("i", shape, broadcast_strides(index.shape(), index.strides(), shape));
+    const auto fault = kernel.fault(call.op, dims[k], sizes[k]);
+    kernel.run(out.numel(), [&] {
+      SourceWriter& write = kernel.write();
+      write.variable(ScalarType::I64, "k", kernel.value(at, place));
+      write.open_if("k < 0 && k >= -" + fault.size);
+      write.line("k += " + fault.size + ";");
+      write.close();
+      kernel.check_index(fault, "k", "-1");  // nothing is written there
+      if (k > 0) {
+        write.constant(ScalarType::I64, "outer", kernel.value(to, "i"));
+        write.open_if("outer < 0");
+        write.assign("k", "-1");
+        write.close();
+        write.open_if("k >= 0");
+        write.line("k += outer * " + fault.size + ";");
+        write.close();
+      }
+      kernel.set(to, "i", "k");
+    });
+  }
+}
+
+namespace {
+
+// `out` is dense but for `step` elements from one to the next.
+void pad_border(const Tensor& x, const Tensor& out, int64_t step, const Attrs& attrs) {
+  AttrReader read(attrs);
+  const std::span<const int64_t> pad = read.list();
+  const int64_t mode = read.integer();  // 0 reflect, 1 replicate, 2 circular
+  const size_t rank = x.shape().size();
+  MapKernel kernel(out.device(), "border " + std::to_string(mode) + " " + std::to_string(rank));
+  const auto from = kernel.reads(x), to = kernel.writes(out);
+  const std::string apart = kernel.word(step);
+  std::vector<std::string> sizes, outs, steps, before;
+  for (size_t d = 0; d < rank; ++d) {
+    sizes.push_back(kernel.word(x.size(d)));
+    outs.push_back(kernel.word(out.size(d)));
+    steps.push_back(kernel.word(x.stride(d)));
+    before.push_back(kernel.word(pad[2 * d]));
+  }
+  kernel.run(out.numel(), [&] {
+    SourceWriter& write = kernel.write();
+    write.variable(ScalarType::I64, "rest", "i");
+    write.variable(ScalarType::I64, "place", "0");
+    for (size_t d = rank; d-- > 0;) {
+      const std::string k = numbered("k", static_cast<int64_t>(d));
+      write.variable(ScalarType::I64, k, "rest % " + outs[d] + " - " + before[d]);
+      write.assign("rest", "rest / " + outs[d]);
+      const std::string last = "(" + sizes[d] + " - 1)";
+      write.open_if(k + " < 0");
+      write.assign(k, mode == 0 ? "-" + k : mode == 1 ? "0" : k + " + " + sizes[d]);
+      write.close();
+      write.open_if(k + " > " + last);
+      write.assign(k, mode == 0   ? "2 * " + last + " - " + k
+                      : mode == 1 ? last
+                                  : k + " - " + sizes[d]);
+      write.close();
+      write.line("place += " + k + " * " + steps[d] + ";");
+    }
+    kernel.set(to, "i * " + apart, kernel.value(from, "place"));
+  });
+}
+
+}  // namespace
+
+void run_pad_border(const KernelCall& call) {
+  if (call.inputs[0].dtype() != DType::Complex128)
+    return pad_border(bits_of_tensor(call.inputs[0]), bits_of_tensor(call.outputs[0]), 1,
+                      call.attrs);
+  for (const int64_t part : {0, 1})
+    pad_border(part_of(call.inputs[0], DType::Float64, part),
+               part_of(call.outputs[0], DType::Float64, part), 2, call.attrs);
+}
+
+// ---- scans and searches along a dimension: a thread takes a line
+
+void run_scan(const KernelCall& call) {
+  const Tensor &x = call.inputs[0], &out = call.outputs[0];
+  const Tensor from = at_least_1d(x), to = at_least_1d(out);
+  const auto dim = static_cast<size_t>(AttrReader(call.attrs).integer());
+  const bool with_places = call.op == OpId::cummax || call.op == OpId::cummin;
+  const DType wide = info(out.dtype()).compute;
+  MapKernel kernel(out.device(), std::string(name_of(call.op)));
+  const auto read = kernel.reads(from), write_to = kernel.writes(to);
+  MapKernel::View found;
+  if (with_places) found = kernel.writes(at_least_1d(call.outputs[1]));
+  Dims shape(from.shape());
+  const int64_t count = shape[dim];
+  shape[dim] = 1;
+  const Dims lines[] = {from.strides(), to.strides()};
+  const auto places = kernel.places("i", shape, lines);
+  const std::string n = kernel.word(count), from_step = kernel.word(from.stride(dim)),
+                    to_step = kernel.word(to.stride(dim));
+  kernel.run(count == 0 ? 0 : numel_of(shape), [&] {
+    SourceWriter& write = kernel.write();
+    const ScalarType type = held_type(wide);
+    const auto item = [&](const std::string& j) {
+      return kernel.call_cast(kernel.value(read, places[0] + " + " + j + " * " + from_step),
+                              from.dtype(), wide);
+    };
+    const auto store = [&](const std::string& j) {
+      const std::string place = places[1] + " + " + j + " * " + to_step;
+      kernel.set(write_to, place, kernel.call_cast("value", wide, out.dtype()));
+      if (with_places) kernel.set(found, place, "best");
+    };
+    write.variable(type, "value", item("0"));
+    if (with_places) write.variable(ScalarType::I64, "best", "0");
+    store("0");
+    write.open_count(ScalarType::I64, "j", "1", n);
+    write.constant(type, "item", item("j"));
+    switch (call.op) {
+      case OpId::cumsum:
+      case OpId::cumprod: {
+        const OpId step = call.op == OpId::cumsum ? OpId::add : OpId::mul;
+        write.assign("value", kernel.call_op(step, wide, "value, item"));
+        break;
+      }
+      case OpId::logcumsumexp:
+        write.assign("value", kernel.call_op(OpId::logaddexp, wide, "value, item"));
+        break;
+      default: {  // the last of equal ones; once NaN, the last NaN
+        const std::string order = call.op == OpId::cummax ? ">=" : "<=";
+        write.open_if("item " + order + " value || item != item");
+        write.assign("value", "item");
+        write.assign("best", "j");
+        write.close();
+      }
+    }
+    store("j");
+    write.close();
+  });
+}
+
+void run_argmax(const KernelCall& call) {
+  const Tensor &x = call.inputs[0], &out = call.outputs[0];
+  const Tensor from = at_least_1d(x);
+  const auto dim = static_cast<size_t>(AttrReader(call.attrs).integer());
+  MapKernel kernel(out.device(), std::string(name_of(call.op)));
+  const auto read = kernel.reads(from), to = kernel.writes(out);
+  Dims shape(from.shape());
+  const int64_t count = shape[dim];
+  shape[dim] = 1;
+  const std::string place = kernel.place("i", shape, from.strides());
+  const std::string n = kernel.word(count), step = kernel.word(from.stride(dim));
+  kernel.run(out.numel(), [&] {
+    SourceWriter& write = kernel.write();
+    const ScalarType type = held_type(from.dtype());
+    write.variable(type, "value", kernel.value(read, place));
+    write.variable(ScalarType::I64, "best", "0");
+    write.open_count(ScalarType::I64, "j", "1", n);
+    write.constant(type, "item", kernel.value(read, place + " + j * " + step));
+    const std::string order = call.op == OpId::argmax ? ">" : "<";
+    write.open_if("value == value && (item " + order + " value || item != item)");  // the first NaN
+    write.assign("value", "item");
+    write.assign("best", "j");
+    write.close();
+    write.close();
+    kernel.set(to, "i", "best");
+  });
+}
+
+}  // namespace tinyt::gpu

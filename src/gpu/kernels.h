@@ -1,0 +1,46 @@
+// Kernels of rows of the op table that every GPU backend shares.
+#pragma once
+
+#include "core/ops/kernels.h"
+
+namespace tinyt::gpu {
+
+// Elementwise operations, one fused kernel of one operation each.
+void run_elementwise(const KernelCall& call);
+
+// Copies of any strides, and what is made of them.
+void copy_into(const Tensor& from, const Tensor& to);
+void run_copy(const KernelCall& call);
+void run_fill(const KernelCall& call);
+void run_flip(const KernelCall& call);
+void run_cat(const KernelCall& call);
+void run_update(const KernelCall& call);
+void run_pad(const KernelCall& call);
+
+// The real (0) or imaginary (1) parts of complex numbers, as elements of that dtype.
+Tensor part_of(const Tensor& x, DType dtype, int64_t part);
+
+// Counters; random bits, uniform and normal numbers.
+void run_iota(const KernelCall& call);
+void run_draw(const KernelCall& call);
+
+void run_gather(const KernelCall& call);
+void run_scatter(const KernelCall& call);
+void run_scatter_add(const KernelCall& call);
+void run_scatter_reduce(const KernelCall& call);
+void run_linear_index(const KernelCall& call);
+void run_pad_border(const KernelCall& call);
+// Sums, products, largest and smallest elements up to each along a dimension; places of the latter.
+void run_scan(const KernelCall& call);
+void run_argmax(const KernelCall& call);
+void run_max_pool(const KernelCall& call);
+
+void run_matmul(const KernelCall& call);
+void run_conv(const KernelCall& call);
+void run_conv_backward_input(const KernelCall& call);
+void run_conv_backward_weight(const KernelCall& call);
+
+// Sums, products, largest and smallest elements, in the CPU's order (core/ops/row_order.h).
+void run_reduction(const KernelCall& call);
+
+}  // namespace tinyt::gpu

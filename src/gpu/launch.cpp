@@ -1,0 +1,269 @@
+#include "gpu/launch.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/base/fork.h"
+#include "core/ops/kernels.h"
+#include "gpu/space.h"
+
+namespace tinyt::gpu {
+
+namespace {
+
+// ---- kernels by key
+
+struct BuiltKernels {
+  RunMutex mutex;  // compilers take long
+  std::unordered_map<std::string, BuiltKernel*> kernels;
+};
+
+BuiltKernels& built_kernels(Device device) {
+  using Row = std::array<std::atomic<BuiltKernels*>, 256>;
+  static auto& rows = *new std::array<Row, kMaxDeviceKinds>{};
+  std::atomic<BuiltKernels*>& place = rows[static_cast<size_t>(device.kind)][device.index];
+  if (BuiltKernels* found = place.load(std::memory_order_acquire)) return *found;
+  auto made = std::make_unique<BuiltKernels>();
+  BuiltKernels* expected = nullptr;
+  if (place.compare_exchange_strong(expected, made.get())) return *made.release();
+  return *expected;
+}
+
+// ---- operands
+
+bool is_number(const Tensor& t) { return t.device() == Device{}; }
+
+// A number's bits as a kernel holds it.
+int64_t bits_of_number(const Tensor& x) {
+  const Tensor number = is_half(x.dtype()) ? number_as(x, DType::Float32) : x;
+  const char* p = number.host_data();
+  const auto read = [&]<class T>(T) {
+    T x;
+    std::memcpy(&x, p, sizeof x);
+    return x;
+  };
+  switch (number.dtype()) {
+    case DType::Bool:
+      return read(uint8_t{}) != 0;
+    case DType::UInt8:
+      return read(uint8_t{});
+    case DType::Int8:
+      return read(int8_t{});
+    case DType::Int16:
+      return read(int16_t{});
+    case DType::Int32:
+      return read(int32_t{});
+    case DType::Int64:
+      return read(int64_t{});
+    case DType::Float32:
+      return std::bit_cast<int32_t>(read(float{}));
+    case DType::Float64:
+      return std::bit_cast<int64_t>(read(double{}));
+    default:
+      fail(ErrorKind::NotImplemented, "a number of ", name_of(number.dtype()), " for a kernel");
+  }
+}
+
+Inner inner_of(const Tensor& operand, const Dims& strides) {
+  if (is_number(operand)) return Inner::Number;
+  if (strides.empty() || strides.back() == 0) return Inner::Repeated;
+  return strides.back() == 1 ? Inner::Dense : Inner::Strided;
+}
+
+// All that the text of a kernel depends on.
+std::string key_of(const FusedKernel& kernel, const KernelForm& form) {
+  std::string key;
+  const auto add = [&](auto x) { key.append(reinterpret_cast<const char*>(&x), sizeof x); };
+  add(static_cast<uint8_t>(kernel.shape.size()));
+  add(static_cast<uint8_t>(kernel.reduced));
+  add(static_cast<uint8_t>(form.strided_stores));
+  add(static_cast<uint16_t>(kernel.loads));
+  for (const Inner inner : form.loads) add(inner);
+  for (const FusedKernel::Value& value : kernel.values) {
+    add(value.dtype);
+    add(value.per_row);
+  }
+  for (const FusedKernel::Op& op : kernel.ops) {
+    add(static_cast<uint16_t>(op.op));
+    add(op.compute);
+    for (const FusedKernel::Operand& in : op.in) {
+      add(static_cast<uint16_t>(in.value));
+      add(in.single);
+    }
+  }
+  for (const int v : kernel.stores) add(static_cast<uint16_t>(v));
+  return key;
+}
+
+constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+}  // namespace
+
+Tensor number_as(const Tensor& number, DType dtype) {
+  if (number.dtype() == dtype) return number;
+  const Tensor out = Tensor::number(dtype);
+  kernels_of({}).copy_into(number, out);
+  return out;
+}
+
+int64_t first_element(const Tensor& t) {
+  const Buffer& buffer = t.storage().buffer;
+  require(buffer.offset % t.itemsize() == 0, ErrorKind::Runtime, "a tensor of ", name_of(t.dtype()),
+          " begins at byte ", buffer.offset, ", between two elements");
+  return t.offset() + static_cast<int64_t>(buffer.offset / t.itemsize());
+}
+
+BuiltKernel& built_kernel(Device device, const std::string& key,
+                          const std::function<std::string()>& source) {
+  BuiltKernels& all = built_kernels(device);
+  const std::lock_guard<RunMutex> lock(all.mutex);
+  if (const auto it = all.kernels.find(key); it != all.kernels.end()) return *it->second;
+  BuiltKernel& built = driver_of(device).build(source(), kKernelName, device.index);
+  all.kernels.emplace(key, &built);
+  return built;
+}
+
+int64_t built_count(Device device) {
+  BuiltKernels& all = built_kernels(device);
+  const std::lock_guard<RunMutex> lock(all.mutex);
+  return static_cast<int64_t>(all.kernels.size());
+}
+
+namespace {
+
+// A kernel over the space of a call, in the fewest dimensions.
+struct FusedCall {
+  FusedKernel kernel;
+  KernelForm form;
+  std::vector<Dims> strides;  // of each operand, then of each store that is an element's
+
+  FusedCall(const FusedKernel& given, std::span<const Tensor> operands,
+            std::span<const Tensor> stores)
+      : kernel(given) {
+    const bool strided = given.reduced == 0;
+    Space space{given.shape, {}};
+    const auto add = [&](const Tensor& t) {
+      space.strides.push_back(broadcast_strides(t.shape(), t.strides(), given.shape));
+    };
+    std::ranges::for_each(operands, add);
+    if (strided) {
+      std::ranges::for_each(stores, add);
+      space.sort_by(operands.size());
+    }
+    const size_t rows = given.shape.size() - given.reduced;
+    size_t reduced = space.collapse(rows, given.shape.size());
+    space.collapse(0, rows);
+    // A row, and elements in it, there are always, so that kernels are shared.
+    if (strided && space.shape.empty()) space.insert_one(0);
+    if (!strided && reduced == 0) space.insert_one(space.shape.size());
+    if (!strided) reduced = std::max<size_t>(reduced, 1);
+    if (!strided && space.shape.size() == reduced) space.insert_one(0);
+    for (size_t k = 0; k < operands.size(); ++k)
+      form.loads.push_back(inner_of(operands[k], space.strides[k]));
+    for (size_t k = operands.size(); k < space.strides.size(); ++k)
+      form.strided_stores |= !is_contiguous(space.shape, space.strides[k]);
+    kernel.shape = space.shape;
+    kernel.reduced = reduced;
+    strides = std::move(space.strides);
+  }
+
+  size_t rank() const { return kernel.shape.size(); }
+  // How many rows and elements of a row there are.
+  int64_t rows() const { return numel_of(std::span(kernel.shape).first(row_dims())); }
+  int64_t columns() const { return numel_of(std::span(kernel.shape).subspan(row_dims())); }
+
+ private:
+  size_t row_dims() const { return rank() - std::max<size_t>(kernel.reduced, 1); }
+};
+
+using Words = SmallVec<int64_t, 48>;
+
+void fill_words(const FusedCall& call, std::span<const Tensor> operands,
+                std::span<const Tensor> stores, const WordLayout& layout, Words& words,
+                std::vector<const Buffer*>& memory) {
+  const size_t rank = call.rank();
+  for (size_t d = 0; d < rank; ++d) words[layout.size(d)] = call.kernel.shape[d];
+  for (size_t k = 0; k < operands.size(); ++k) {
+    if (call.form.loads[k] == Inner::Number) {
+      words[layout.load(k)] = bits_of_number(operands[k]);
+      continue;
+    }
+    memory.push_back(&operands[k].storage().buffer);
+    words[layout.load(k)] = first_element(operands[k]);
+    for (size_t d = 0; d < rank; ++d) words[layout.stride(k, d)] = call.strides[k][d];
+  }
+  for (size_t k = 0; k < stores.size(); ++k) {
+    memory.push_back(&stores[k].storage().buffer);
+    words[layout.store(k)] = first_element(stores[k]);
+    for (size_t d = 0; call.form.strided_stores && d < rank; ++d)
+      words[layout.store_stride(k, d)] = call.strides[operands.size() + k][d];
+  }
+}
+
+// How many threads there are, and what each takes.
+int64_t share_out(const FusedCall& call, const LaunchModel& model, const WordLayout& layout,
+                  Words& words) {
+  const int64_t rows = call.rows(), columns = call.columns();
+  int64_t parts = 1;
+  if (call.kernel.reduced == 0) {
+    parts = std::max<int64_t>(1, model.threads / rows);
+    const int64_t block = std::max(model.least_block, ceil_div(columns, parts));
+    words[layout.block()] = block;
+    parts = ceil_div(columns, block);
+  }
+  const int64_t least_lines = ceil_div(model.least_block, std::max<int64_t>(1, columns));
+  const int64_t lines = parts > 1 || model.least_block == 1
+                            ? 1
+                            : std::max(ceil_div(rows, model.threads), least_lines);
+  words[layout.lines()] = lines;
+  return ceil_div(rows, lines) * parts;
+}
+
+}  // namespace
+
+void run_fused(const FusedKernel& kernel, std::span<const Tensor> operands,
+               std::span<const Tensor> stores) {
+  if (std::ranges::all_of(stores, [](const Tensor& t) { return t.numel() == 0; })) return;
+  const Device device = stores[0].device();
+  Driver& driver = driver_of(device);
+  const FusedCall call(kernel, operands, stores);
+  BuiltKernel& built = built_kernel(device, key_of(call.kernel, call.form), [&] {
+    const Dialect& dialect = driver.dialect(device.index);
+    return whole_source(kernel_source(call.kernel, call.form, kKernelName, dialect), dialect);
+  });
+  const WordLayout layout(call.rank(), call.form, stores.size());
+  Words words(layout.count());
+  std::vector<const Buffer*> memory;
+  fill_words(call, operands, stores, layout, words, memory);
+  const int64_t threads = share_out(call, driver.launch_model(device.index), layout, words);
+  driver.launch(built, device.index, memory, {words.data(), words.size()}, threads);
+}
+
+FusedKernel single_op(OpId op, DType compute, std::span<const Tensor> operands, DType result,
+                      std::span<const int64_t> shape, size_t reduced) {
+  FusedKernel kernel;
+  kernel.shape = Dims(shape);
+  kernel.reduced = reduced;
+  kernel.loads = static_cast<int>(operands.size());
+  kernel.ops.push_back({op, compute, {}});
+  for (size_t k = 0; k < operands.size(); ++k) {
+    kernel.values.push_back({operands[k].dtype(), false});
+    const bool single = !converts(op) && reduced == 0 && operands[k].numel() == 1 &&
+                        operands[k].dtype() != compute;  // else it is as any other
+    kernel.ops[0].in.push_back({static_cast<int>(k), single});
+  }
+  kernel.values.push_back({result, reduced > 0});
+  kernel.stores.push_back(kernel.loads);
+  return kernel;
+}
+
+}  // namespace tinyt::gpu

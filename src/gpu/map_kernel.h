@@ -1,0 +1,81 @@
+// Kernels whose threads make elements one by one, as a caller spells what is done with each.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/base/parallel.h"
+#include "core/tensor/tensor.h"
+#include "gpu/driver.h"
+#include "gpu/value_source.h"
+
+namespace tinyt::gpu {
+
+// A call of such a kernel. What it is given before it runs, in that order, are the kernel's
+// arguments; the text is printed when a kernel of its key is asked for first. Shapes share a
+// kernel: the key has to say all else that the text depends on, but dtypes and ranks of what is
+// given here.
+class MapKernel : public ValueSource {
+ public:
+  MapKernel(Device device, std::string key);
+
+  // A tensor of the device, seen as elements of a dtype of its size.
+  struct View {
+    std::string name, first;  // where its first element is
+    DType dtype;
+    std::string at(const std::string& place) const {
+      return name + "[" + first + " + " + place + "]";
+    }
+  };
+  View reads(const Tensor& x) { return add(x, x.dtype(), dialect().reads); }
+  View writes(const Tensor& x) { return add(x, x.dtype(), dialect().writes); }
+  // The same, of which only the bits count.
+  View reads_bits(const Tensor& x) { return add(x, bits_type(x.dtype()), dialect().reads); }
+  View writes_bits(const Tensor& x) { return add(x, bits_type(x.dtype()), dialect().writes); }
+  // The text of a whole number of the call; of a float in a dtype.
+  std::string word(int64_t value);
+  std::string number(DType dtype, double value);
+  // The place of an element by its number (text) in a shape, for each of several strides.
+  std::vector<std::string> places(const std::string& number, std::span<const int64_t> shape,
+                                  std::span<const Dims> strides);
+  std::string place(const std::string& number, std::span<const int64_t> shape, const Dims& strides);
+
+  // A value of a view, held; sets an element to one that is held in the view's dtype.
+  std::string value(const View& view, const std::string& place) {
+    return unpacked(view.dtype, view.at(place));
+  }
+  void set(const View& view, const std::string& place, const std::string& value) {
+    write().assign(view.at(place), packed(view.dtype, value));
+  }
+
+  // What the host finds when it synchronises, where an index of an operation is out of range.
+  struct Fault {
+    std::string op, dim, size;
+  };
+  Fault fault(OpId op, int64_t dim, int64_t size);
+  // Makes variable `index` another one where it is none of a dimension, which is that fault.
+  void check_index(const Fault& fault, const std::string& index, const std::string& instead = "0");
+
+  // Runs it for elements 0 up to `count`: `body` prints what is done with element "i", and gives it
+  // no arguments.
+  // `least`: elements that a core's thread takes at least.
+  void run(int64_t count, FunctionRef<void()> body, int64_t least = kLeastElements);
+
+  static DType bits_type(DType t);
+
+ private:
+  static constexpr int64_t kLeastElements = 512;
+
+  View add(const Tensor& x, DType as, std::string_view spelling);
+
+  Device device_;
+  Driver& driver_;
+  std::string key_;
+  std::vector<SourceWriter::Argument> arguments_;
+  std::vector<const Buffer*> memory_;
+  std::vector<int64_t> words_;
+  std::string faults_;  // the name of their memory
+};
+
+}  // namespace tinyt::gpu

@@ -1,0 +1,239 @@
+// Products of matrices: panels of the right operand, blocks of sums that a thread keeps in
+// registers.
+#include "gpu/matmul.h"
+#include "core/base/error.h"
+#include "gpu/kernels.h"
+#include "gpu/launch.h"
+#include "gpu/map_kernel.h"
+#include "gpu/scalar_source.h"
+
+namespace tinyt::gpu {
+
+namespace {
+
+// Of a block, in rows and in vectors: sums, and what is loaded for them, fill sixteen registers.
+constexpr int kBlockRows = 6, kBlockVectors = 2;
+
+constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// The dtype that products are summed in.
+DType sum_dtype(DType t) { return info(t).compute; }
+
+// In that dtype, dense or not.
+Tensor converted(const Tensor& x, DType dtype) {
+  if (x.dtype() == dtype) return x;
+  const Tensor out = Tensor::empty(x.shape(), dtype, x.device());
+  copy_into(x, out);
+  return out;
+}
+
+class MatmulPrinter {
+ public:
+  MatmulPrinter(MapKernel& kernel, const Product& p, const Tensor& panels, const Tensor& out,
+                int columns)
+      : kernel_(kernel),
+        write_(kernel.write()),
+        type_(held_type(out.dtype())),
+        lanes_(lanes_of(kernel.dialect(), out.dtype())),
+        columns_(columns),
+        a_(kernel.reads(p.a)),
+        b_(kernel.reads(panels)),
+        y_(kernel.writes(out)),
+        m_(kernel.word(p.m)),
+        n_(kernel.word(p.n)),
+        k_(kernel.word(p.k)),
+        blocks_(kernel.word(ceil_div(p.m, kBlockRows))),
+        panels_(kernel.word(ceil_div(p.n, columns))),
+        row_step_(kernel.word(p.a_row)),
+        sum_step_(kernel.word(p.a_sum)) {
+    const Dims steps[] = {p.a_batch, p.b_batch};
+    places_ = kernel.places("batch", p.batch, steps);
+  }
+
+  // Floats that one variable holds.
+  static int lanes_of(const Dialect& dialect, DType dtype) {
+    return is_float(held_type(dtype)) ? dialect.lanes : 1;
+  }
+
+  void print() const {
+    const ScalarType index = ScalarType::I64;
+    write_.constant(index, "block", "i % " + blocks_);
+    write_.constant(index, "panel", "i / " + blocks_ + " % " + panels_);
+    write_.constant(index, "batch", "i / " + blocks_ + " / " + panels_);
+    write_.constant(index, "first_row", "block * " + std::to_string(kBlockRows));
+    for (int r = 0; r < kBlockRows; ++r) {
+      write_.limit(index, row(r), "first_row + " + std::to_string(r), m_ + " - 1");
+      write_.constant(index, numbered("from", r),
+                      a_.first + " + " + places_[0] + " + " + row(r) + " * " + row_step_);
+    }
+    const std::string columns = std::to_string(columns_);
+    write_.constant(index, "panel_place",
+                    b_.first + " + (" + places_[1] + " + panel) * " + k_ + " * " + columns);
+    for_each([&](int r, int v) { declare(sum(r, v), zero()); });
+    write_.open_count(index, "k", "0", k_);
+    for (int v = 0; v < columns_ / lanes_; ++v)
+      declare(numbered("b", v) + "v",
+              loaded(b_.name, "panel_place + k * " + columns + " + " + std::to_string(v * lanes_)));
+    for (int r = 0; r < kBlockRows; ++r) {
+      write_.constant(type_, numbered("x", r),
+                      a_.name + "[" + numbered("from", r) + " + k * " + sum_step_ + "]");
+      for (int v = 0; v < columns_ / lanes_; ++v)
+        write_.assign(sum(r, v), multiply_add(numbered("x", r), numbered("b", v) + "v", sum(r, v)));
+    }
+    write_.close();
+    write_.constant(index, "first_column", "panel * " + columns);
+    write_.limit(index, "width", n_ + " - first_column", columns);
+    for (int r = 0; r < kBlockRows; ++r) print_store(r);
+  }
+
+ private:
+  static std::string row(int r) { return numbered("row", r); }
+  static std::string sum(int r, int v) { return numbered("sum", r) + numbered("_", v); }
+  bool has_vectors() const { return lanes_ > 1; }
+  template <class F>
+  void for_each(const F& body) const {
+    for (int r = 0; r < kBlockRows; ++r)
+      for (int v = 0; v < columns_ / lanes_; ++v) body(r, v);
+  }
+  std::string vector_type() const {
+    return has_vectors() ? filled(kernel_.dialect().vector, {{'T', write_.type(type_)}})
+                         : write_.type(type_);
+  }
+  void declare(const std::string& name, const std::string& value) const {
+    write_.line(
+        filled(kernel_.dialect().variable, {{'T', vector_type()}, {'N', name}, {'E', value}}));
+  }
+  std::string zero() const { return splat(literal(type_, 0, kernel_.dialect())); }
+  std::string splat(const std::string& x) const {
+    if (!has_vectors()) return x;
+    return filled(kernel_.dialect().splat, {{'T', write_.type(type_)}, {'E', x}});
+  }
+  std::string loaded(const std::string& name, const std::string& place) const {
+    if (!has_vectors()) return name + "[" + place + "]";
+    return filled(kernel_.dialect().vector_load, {{'N', name}, {'E', place}});
+  }
+  std::string multiply_add(const std::string& a, const std::string& b, const std::string& c) const {
+    if (has_vectors())
+      return filled(kernel_.dialect().vector_fma, {{'A', splat(a)}, {'B', b}, {'C', c}});
+    const DType dtype = y_.dtype;
+    return kernel_.call_op(OpId::add, dtype,
+                           kernel_.call_op(OpId::mul, dtype, a + ", " + b) + ", " + c);
+  }
+
+  void print_store(int r) const {
+    write_.open_if("first_row + " + std::to_string(r) + " < " + m_);
+    write_.constant(
+        ScalarType::I64, "to",
+        y_.first + " + (batch * " + m_ + " + " + row(r) + ") * " + n_ + " + first_column");
+    write_.open_if("width == " + std::to_string(columns_));
+    for (int v = 0; v < columns_ / lanes_; ++v) store(y_.name, "to + ", r, v);
+    write_.close();
+    write_.open_if("width < " + std::to_string(columns_));
+    write_.array(type_, "rest", columns_);
+    for (int v = 0; v < columns_ / lanes_; ++v) store("rest", "", r, v);
+    write_.open_count(ScalarType::I32, "j", "0", "width");
+    write_.assign(y_.name + "[to + j]", "rest[j]");
+    write_.close();
+    write_.close();
+    write_.close();
+  }
+  void store(const std::string& name, const std::string& place, int r, int v) const {
+    const std::string at = place + std::to_string(v * lanes_);
+    if (!has_vectors()) return write_.assign(name + "[" + at + "]", sum(r, v));
+    write_.line(filled(kernel_.dialect().vector_store, {{'N', name}, {'E', at}, {'C', sum(r, v)}}));
+  }
+
+  MapKernel& kernel_;
+  SourceWriter& write_;
+  ScalarType type_;
+  int lanes_, columns_;
+  MapKernel::View a_, b_, y_;
+  std::string m_, n_, k_, blocks_, panels_, row_step_, sum_step_;
+  std::vector<std::string> places_;
+};
+
+// [batch, panel, sum, column]: what a block loads lies side by side; zeros beyond the last column.
+Tensor panels_of(const Product& p, int64_t columns) {
+  const int64_t whole = p.n / columns, rest = p.n % columns, count = ceil_div(p.n, columns);
+  int64_t batches = 1;
+  for (size_t d = 0; d < p.batch.size(); ++d) batches *= p.b_batch[d] == 0 ? 1 : p.batch[d];
+  const Tensor panels =
+      Tensor::empty(Dims{batches, count, p.k, columns}, p.b.dtype(), p.b.device());
+  if (rest > 0) copy_into(Tensor::scalar(0.0), panels);
+  const auto copy = [&](int64_t first, int64_t number, int64_t width) {
+    if (number == 0 || width == 0) return;
+    Dims shape, from, to;
+    int64_t step = count * p.k * columns;
+    for (size_t d = p.batch.size(); d-- > 0;) {
+      if (p.b_batch[d] == 0) continue;
+      shape.insert(0, p.batch[d]);
+      from.insert(0, p.b_batch[d]);
+      to.insert(0, step);
+      step *= p.batch[d];
+    }
+    for (const auto& [size, there, here] :
+         {std::array{number, columns * p.b_column, p.k * columns},
+          std::array{p.k, p.b_sum, columns}, std::array{width, p.b_column, int64_t{1}}}) {
+      shape.push_back(size);
+      from.push_back(there);
+      to.push_back(here);
+    }
+    copy_into(p.b.view(shape, from, p.b.offset() + first * columns * p.b_column),
+              panels.view(shape, to, panels.offset() + first * p.k * columns));
+  };
+  copy(0, whole, columns);
+  copy(whole, 1, rest);
+  return panels;
+}
+
+}  // namespace
+
+void multiply(const Product& given, const Tensor& out) {
+  if (out.numel() == 0) return;
+  if (given.k == 0) return copy_into(Tensor::scalar(0.0), out);
+  Product p = given;
+  const Device device = out.device();
+  const Dialect& dialect = driver_of(device).dialect(device.index);
+  const int columns = kBlockVectors * MatmulPrinter::lanes_of(dialect, out.dtype());
+  const Tensor panels = panels_of(p, columns);
+  int64_t step = ceil_div(p.n, columns);  // of batches of panels, in these
+  for (size_t d = p.batch.size(); d-- > 0;) {
+    if (p.b_batch[d] == 0) continue;
+    p.b_batch[d] = step;
+    step *= p.batch[d];
+  }
+  MapKernel kernel(device, "matmul");
+  const MatmulPrinter printer(kernel, p, panels, out, columns);
+  kernel.run(
+      numel_of(p.batch) * ceil_div(p.n, columns) * ceil_div(p.m, kBlockRows),
+      [&] { printer.print(); }, 1);
+}
+
+void run_matmul(const KernelCall& call) {
+  const Tensor& out = call.outputs[0];
+  const DType dtype = sum_dtype(out.dtype());
+  const Tensor a = converted(call.inputs[0], dtype), b = converted(call.inputs[1], dtype);
+  const auto ra = static_cast<size_t>(a.rank()), rb = static_cast<size_t>(b.rank());
+  Product p{.a = a, .b = b};
+  p.m = ra > 1 ? a.size(ra - 2) : 1;
+  p.k = a.size(ra - 1);
+  p.n = rb > 1 ? b.size(rb - 1) : 1;
+  p.a_row = ra > 1 ? a.stride(ra - 2) : 0;
+  p.a_sum = a.stride(ra - 1);
+  p.b_sum = b.stride(rb > 1 ? rb - 2 : 0);
+  p.b_column = rb > 1 ? b.stride(rb - 1) : 0;
+  const auto batch = [](const Dims& d) {
+    return std::span<const int64_t>(d).first(d.size() > 2 ? d.size() - 2 : 0);
+  };
+  p.batch = broadcast("matmul", batch(a.shape()), batch(b.shape()));
+  p.a_batch = broadcast_strides(batch(a.shape()), batch(a.strides()), p.batch);
+  p.b_batch = broadcast_strides(batch(b.shape()), batch(b.strides()), p.batch);
+  for (size_t d = 0; d < p.batch.size(); ++d)
+    if (p.batch[d] == 1) p.b_batch[d] = 0;
+  const Tensor result =
+      out.dtype() == dtype ? out : Tensor::empty(out.shape(), dtype, out.device());
+  multiply(p, result);
+  if (result.dtype() != out.dtype()) copy_into(result, out);
+}
+
+}  // namespace tinyt::gpu

@@ -1,0 +1,20 @@
+// Batches of products of matrices, for kernels that are made of them.
+#pragma once
+
+#include "core/tensor/tensor.h"
+
+namespace tinyt::gpu {
+
+// [batch, m, k] times [batch, k, n]: operands of one dtype that sums are made in, with strides in
+// elements.
+struct Product {
+  Tensor a, b;
+  int64_t m = 0, n = 0, k = 0;
+  int64_t a_row = 0, a_sum = 0, b_sum = 0, b_column = 0;
+  Dims batch{}, a_batch{}, b_batch{};  // sizes, and strides; 0 repeats
+};
+
+// Into dense memory [batch, m, n] of that dtype.
+void multiply(const Product& product, const Tensor& out);
+
+}  // namespace tinyt::gpu

@@ -1,0 +1,148 @@
+// A GPU backend as a device: what it shares with the others, by its driver.
+#include <array>
+#include <atomic>
+#include <memory>
+
+#include "core/base/error.h"
+#include "core/graph/fusion_target.h"
+#include "core/ops/kernels.h"
+#include "core/ops/to_device.h"
+#include "gpu/driver.h"
+#include "gpu/kernels.h"
+#include "gpu/launch.h"
+#include "gpu/scalar_source.h"
+
+namespace tinyt::gpu {
+
+namespace {
+
+std::array<std::atomic<Driver*>, kMaxDeviceKinds> g_drivers{};
+
+// Whether the language has an operation, computed in a dtype.
+bool has_definition(const Dialect& dialect, OpId op, DType compute) {
+  if (is_complex(compute)) return false;
+  const ScalarDefinition* found = definition_in(dialect, op, info(compute).compute);
+  return found != nullptr;
+}
+
+// ---- fused kernels
+
+class GpuKernel final : public CompiledKernel {
+ public:
+  explicit GpuKernel(const FusedKernel& kernel) : kernel_(kernel) {
+    for (int v = 0; v < kernel.loads; ++v) {
+      const DType dtype = kernel.values[static_cast<size_t>(v)].dtype;
+      operands_.push_back({v, dtype, dtype});
+    }
+  }
+  void lay_out(std::span<Tensor>, FunctionRef<Tensor(const Tensor&)>) override {}
+  bool may_replace(size_t, size_t) const override { return false; }
+  void run(std::span<const Tensor> operands, std::span<const Tensor> stores,
+           const FrontProduct*) override {
+    run_fused(kernel_, operands, stores);
+  }
+
+ private:
+  const FusedKernel kernel_;
+};
+
+class GpuTarget final : public FusionTarget {
+ public:
+  explicit GpuTarget(Driver& driver)
+      : dialect_(driver.dialect(0)),
+        limits_{.ops = 64,
+                .buffers = driver.most_buffers(),
+                .reductions = true,
+                .row_bytes = kLongestRow} {}
+  const FusionLimits& limits() const override { return limits_; }
+  bool takes(OpId op, DType compute) const override {
+    if (has_flag(op, op_flags::value_error) && is_integral(compute)) return false;  // it checks
+    if (info(op).kind == OpKind::Scalar) return has_definition(dialect_, op, compute);
+    return !is_complex(compute);
+  }
+  std::shared_ptr<CompiledKernel> compile(const FusedKernel& kernel) const override {
+    return std::make_shared<GpuKernel>(kernel);
+  }
+
+ private:
+  static constexpr int64_t kLongestRow = 1 << 20;  // bytes
+
+  const Dialect& dialect_;
+  const FusionLimits limits_;
+};
+
+// ---- kernels
+
+struct Tables {
+  Kernels kernels;
+  std::array<uint32_t, kOpCount> lacks{};
+
+  explicit Tables(const Dialect& dialect) {
+    for (int op = 0; op < kOpCount; ++op) {
+      const auto id = static_cast<OpId>(op);
+      const OpKind kind = info(id).kind;
+      if (kind == OpKind::Struct || kind == OpKind::Update) continue;
+      kernels.rows[static_cast<size_t>(op)] =
+          kind == OpKind::Scalar ? run_elementwise : run_reduction;
+      for (int t = 0; t < kDTypeCount; ++t) {
+        const auto dtype = static_cast<DType>(t);
+        const bool has =
+            kind == OpKind::Scalar ? has_definition(dialect, id, dtype) : !is_complex(dtype);
+        if (!has) lacks[static_cast<size_t>(op)] |= uint32_t{1} << t;
+      }
+    }
+    const auto put = [&](Kernel kernel, auto... ops) {
+      ((kernels.rows[static_cast<size_t>(ops)] = kernel), ...);
+    };
+    using enum OpId;
+    put(run_copy, cast, copy);
+    put(run_fill, fill);
+    put(run_flip, flip);
+    put(run_cat, cat);
+    put(run_update, update);
+    put(run_pad, pad);
+    put(run_pad_border, pad_border);
+    put(run_iota, iota);
+    put(run_draw, random_bits, uniform, normal);
+    put(run_gather, gather);
+    put(run_scatter, scatter);
+    put(run_scatter_add, scatter_add);
+    put(run_scatter_reduce, scatter_reduce);
+    put(run_linear_index, linear_index);
+    put(run_scan, cumsum, cumprod, cummax, cummin, logcumsumexp);
+    put(run_argmax, argmax, argmin);
+    put(run_max_pool, max_pool);
+    put(run_matmul, matmul);
+    put(run_conv, conv);
+    put(run_conv_backward_input, conv_backward_input);
+    put(run_conv_backward_weight, conv_backward_weight);
+    for (const OpId op : {scatter_add, scatter_reduce, cumsum, cumprod, matmul, conv,
+                          conv_backward_input, conv_backward_weight})
+      for (const DType t : {DType::Complex64, DType::Complex128})
+        lacks[static_cast<size_t>(op)] |= uint32_t{1} << static_cast<int>(t);
+    put(copy_to_device, to_device);
+    kernels.lacks = &lacks;
+    kernels.copy_into = copy_into;
+  }
+};
+
+}  // namespace
+
+Driver& driver_of(Device device) {
+  return *g_drivers[static_cast<size_t>(device.kind)].load(std::memory_order_acquire);
+}
+
+bool has_driver(DeviceKind kind) { return g_drivers[static_cast<size_t>(kind)] != nullptr; }
+
+DeviceKind register_gpu(std::string_view name, Driver& driver,
+                        const std::vector<std::string>& aliases) {
+  auto tables = std::make_unique<Tables>(driver.dialect(0));
+  auto target = std::make_unique<GpuTarget>(driver);
+  const DeviceKind kind = register_device(name, driver, aliases);
+  g_drivers[static_cast<size_t>(kind)].store(&driver, std::memory_order_release);
+  register_fusion_target(kind, *target.release());
+  register_kernels(kind, tables.release()->kernels);
+  return kind;
+}
+
+}  // namespace tinyt::gpu

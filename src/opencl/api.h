@@ -1,0 +1,71 @@
+// What of OpenCL 1.2 is called: the types, numbers and functions of its specification (Khronos,
+// "The OpenCL Specification 1.2", chapters 4 and 5), found in the library when that is opened.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace tinyt::opencl {
+
+using Int = int32_t;
+using UInt = uint32_t;
+using ULong = uint64_t;
+using Bits = uint64_t;  // cl_bitfield
+using Platform = struct PlatformTag*;
+using DeviceId = struct DeviceTag*;
+using Context = struct ContextTag*;
+using Queue = struct QueueTag*;
+using Memory = struct MemoryTag*;
+using Program = struct ProgramTag*;
+using Kernel = struct KernelTag*;
+using Event = struct EventTag*;
+
+inline constexpr Int kSuccess = 0, kDeviceNotFound = -1, kMemoryFailure = -4, kOutOfResources = -5,
+                     kOutOfHostMemory = -6, kInvalidBufferSize = -61, kNoPlatform = -1001;
+inline constexpr Bits kAnyType = 0xFFFFFFFF, kTypeCpu = 1 << 1, kReadWrite = 1 << 0;
+inline constexpr UInt kTrue = 1;
+
+// clGetDeviceInfo, clGetProgramBuildInfo
+inline constexpr UInt kDeviceType = 0x1000, kComputeUnits = 0x1002, kMostAllocation = 0x1010,
+                      kGlobalBytes = 0x101F, kDeviceName = 0x102B, kAvailable = 0x1027,
+                      kCompilerAvailable = 0x1028, kMostGroup = 0x1004;
+inline constexpr UInt kBuildLog = 0x1183;
+
+#define TINYT_OPENCL_FUNCTIONS(F)                                                               \
+  F(clGetPlatformIDs, Int, (UInt, Platform*, UInt*))                                            \
+  F(clGetDeviceIDs, Int, (Platform, Bits, UInt, DeviceId*, UInt*))                              \
+  F(clGetDeviceInfo, Int, (DeviceId, UInt, size_t, void*, size_t*))                             \
+  F(clCreateContext, Context,                                                                   \
+    (const intptr_t*, UInt, const DeviceId*, void (*)(const char*, const void*, size_t, void*), \
+     void*, Int*))                                                                              \
+  F(clCreateCommandQueue, Queue, (Context, DeviceId, Bits, Int*))                               \
+  F(clCreateBuffer, Memory, (Context, Bits, size_t, void*, Int*))                               \
+  F(clReleaseMemObject, Int, (Memory))                                                          \
+  F(clEnqueueReadBuffer, Int,                                                                   \
+    (Queue, Memory, UInt, size_t, size_t, void*, UInt, const Event*, Event*))                   \
+  F(clEnqueueWriteBuffer, Int,                                                                  \
+    (Queue, Memory, UInt, size_t, size_t, const void*, UInt, const Event*, Event*))             \
+  F(clEnqueueCopyBuffer, Int,                                                                   \
+    (Queue, Memory, Memory, size_t, size_t, size_t, UInt, const Event*, Event*))                \
+  F(clEnqueueFillBuffer, Int,                                                                   \
+    (Queue, Memory, const void*, size_t, size_t, size_t, UInt, const Event*, Event*))           \
+  F(clFinish, Int, (Queue))                                                                     \
+  F(clCreateProgramWithSource, Program, (Context, UInt, const char**, const size_t*, Int*))     \
+  F(clBuildProgram, Int,                                                                        \
+    (Program, UInt, const DeviceId*, const char*, void (*)(Program, void*), void*))             \
+  F(clGetProgramBuildInfo, Int, (Program, DeviceId, UInt, size_t, void*, size_t*))              \
+  F(clReleaseProgram, Int, (Program))                                                           \
+  F(clCreateKernel, Kernel, (Program, const char*, Int*))                                       \
+  F(clSetKernelArg, Int, (Kernel, UInt, size_t, const void*))                                   \
+  F(clEnqueueNDRangeKernel, Int,                                                                \
+    (Queue, Kernel, UInt, const size_t*, const size_t*, const size_t*, UInt, const Event*,      \
+     Event*))
+
+// The functions of a library.
+struct Api {
+#define TINYT_POINTER(name, result, arguments) result(*name) arguments = nullptr;
+  TINYT_OPENCL_FUNCTIONS(TINYT_POINTER)
+#undef TINYT_POINTER
+};
+
+}  // namespace tinyt::opencl

@@ -1,0 +1,17 @@
+// The OpenCL library of this machine, opened when it is asked for.
+#pragma once
+
+#include <string>
+
+#include "opencl/api.h"
+
+namespace tinyt::opencl {
+
+// The functions of libOpenCL, or of the library that TINYT_OPENCL_LIBRARY names. DeviceError that
+// says what to install where there is none.
+const Api& library();
+
+// RuntimeError, or OutOfMemory, that names the call; nothing for kSuccess.
+void check(Int status, const char* call);
+
+}  // namespace tinyt::opencl
