@@ -90,14 +90,8 @@ def test_copies_of_any_strides(data):
     assert not column.cpu().numpy()[..., 0].any()
 
 
-# A part of the samples, and every fourth operation unless all are asked for: each dtype and layout
-# of an operation is a kernel to compile, half a second in PoCL.
-ELEMENTWISE = [op for op in OPS if op.name in SCALAR]
-
-
-@pytest.mark.parametrize(
-    "op", ELEMENTWISE[:: 1 if "OPENCL_ALL" in os.environ else 4], ids=lambda op: op.name
-)
+# A part of the samples: each dtype and layout of an operation is a kernel to compile.
+@pytest.mark.parametrize("op", [op for op in OPS if op.name in SCALAR], ids=lambda op: op.name)
 def test_elementwise_operations_have_the_bits_of_the_cpu(op):
     """From level v3 on; AVX-512 has two of its own in float32 (docs/numerics.md)."""
     if _core.build_info()["isa"] in ("x86-64-v2", "neon"):
