@@ -13,7 +13,7 @@ from __future__ import annotations
 import threading
 from typing import Any, NamedTuple, NoReturn
 
-from tinyt import _tensor, memory
+from tinyt import _core, _tensor, memory
 from tinyt._core import DeviceError
 from tinyt._tensor import device as Device
 
@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 _current = threading.local()  # .index: of this thread's device
-_IN_THE_TREE = ("opencl",)  # kinds that are opened when they are named first
+_IN_THE_TREE = ("opencl",)  # kinds that are registered when they are named first
 
 
 class DeviceInfo(NamedTuple):
@@ -57,25 +57,25 @@ class DeviceInfo(NamedTuple):
 
 
 def devices() -> list[DeviceInfo]:
-    """The devices of this process, those of tinyt that are missing too. Opens the libraries that
-    the kinds in the tree need.
+    """The devices that this process may use, and which of tinyt's kinds are missing. Opens the
+    libraries that these need; none becomes the accelerator by that.
 
     >>> import tinyt
     >>> tinyt.devices()[0].name
     'cpu'
     """
-    found: list[DeviceInfo] = []
-    for kind in dict.fromkeys((*_tensor.device_kinds(), *_IN_THE_TREE)):
+    places = [Device("cpu")]
+    for kind in _tensor.device_kinds():
+        if kind not in _IN_THE_TREE:
+            places += [Device(kind, i) for i in range(_tensor.device_count(kind))]
+    found = [DeviceInfo(str(place), *_tensor.device_facts(place), "") for place in places]
+    for kind in _IN_THE_TREE:
         try:
-            Device(kind).require_present()
-        except RuntimeError as error:
-            found.append(DeviceInfo(kind, "", 0, str(error).removeprefix("device: ")))
+            facts = _core.look_for_devices(kind)
+        except DeviceError as error:
+            found.append(DeviceInfo(kind, "", 0, str(error).partition(": ")[2]))
             continue
-        if kind == "cpu":
-            found.append(DeviceInfo(kind, *_tensor.device_facts(Device(kind)), ""))
-        for index in range(_tensor.device_count(kind)):
-            place = Device(kind, index)
-            found.append(DeviceInfo(str(place), *_tensor.device_facts(place), ""))
+        found += [DeviceInfo(f"{kind}:{i}", *known, "") for i, known in enumerate(facts)]
     return found
 
 

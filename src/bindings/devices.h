@@ -2,8 +2,10 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "core/base/error.h"
 #include "core/device/runtime.h"
 #include "core/graph/graph.h"
 #include "core/ops/dispatch.h"
@@ -34,6 +36,17 @@ inline bool device_has_numbers(int64_t kind) {
 inline void need_device_kind(const std::string& name) {
   if (name == "meta") meta::register_meta();
   if (name == "opencl") opencl::register_opencl();
+}
+// (hardware, bytes of memory or 0) of the devices of such a kind, which is not registered by that.
+inline std::vector<std::pair<std::string, int64_t>> look_for_devices(const std::string& name) {
+  require(name == "opencl", ErrorKind::Value, "no kind ", name, " in the tree");
+  const Runtime& runtime = opencl::find_opencl();
+  std::vector<std::pair<std::string, int64_t>> found;
+  for (int i = 0; i < runtime.device_count(); ++i) {
+    const DeviceProperties properties = runtime.properties(i);
+    found.emplace_back(properties.name, static_cast<int64_t>(properties.memory_bytes));
+  }
+  return found;
 }
 // "cpu, cuda:0, cuda:1".
 inline std::string device_names() {

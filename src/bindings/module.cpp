@@ -15,6 +15,7 @@
 #include "core/ops/seam.h"
 #include "cpu/register.h"
 #include "cpu/schedule/levels.h"
+#include "devices.h"
 #include "gpu/launch.h"
 #include "submodules.h"
 
@@ -152,6 +153,8 @@ PYBIND11_MODULE(_core, m) {
         fail(ErrorKind::Device, "gpu_kernels: no kernels are built for ", name);
       },
       py::arg("device"), "How many kernels have been built for a device.");
+  m.def("look_for_devices", look_for_devices, py::arg("kind"),
+        "(hardware, bytes) of each device of a kind in the tree, without registering it.");
   m.def("num_threads", num_threads, "Threads that kernels use.");
   m.def("set_num_threads", set_num_threads, py::arg("n"), "Sets the threads that kernels use.");
   m.def(

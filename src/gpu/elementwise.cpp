@@ -15,8 +15,6 @@ namespace tinyt::gpu {
 
 namespace {
 
-bool is_number(const Tensor& t) { return t.device() == Device{}; }
-
 // A number in the dtype that the operation computes in: converted once, whole numbers by way of the
 // call's dtype, beyond which they wrap.
 Tensor operand_number(const Tensor& number, OpId op, DType compute, bool first) {
@@ -71,7 +69,7 @@ bool transpose(const Tensor& from, const Tensor& to) {
   }
   int64_t threads = 1;
   for (size_t d = 0; d < rank; ++d)
-    threads *= d + 2 < rank ? space.shape[d] : (space.shape[d] + kSquare - 1) / kSquare;
+    threads *= d + 2 < rank ? space.shape[d] : ceil_div(space.shape[d], kSquare);
   const Buffer* memory[] = {&from.storage().buffer, &to.storage().buffer};
   driver.launch(built, device.index, memory, {words.data(), words.size()}, threads);
   return true;
@@ -133,6 +131,20 @@ void copy_into(const Tensor& from, const Tensor& to) {
   if (to.numel() == 0) return;
   const Tensor source = is_number(from) ? number_as(from, to.dtype()) : from;
   source.dtype() == to.dtype() ? copy_bits(source, to) : convert(source, to);
+}
+
+Tensor converted(const Tensor& x, DType dtype) {
+  if (x.dtype() == dtype) return x;
+  const Tensor out = Tensor::empty(x.shape(), dtype, x.device());
+  copy_into(x, out);
+  return out;
+}
+
+Tensor contiguous_in(const Tensor& x, DType dtype) {
+  if (x.dtype() != dtype || x.is_contiguous()) return converted(x, dtype);
+  const Tensor out = Tensor::empty(x.shape(), dtype, x.device());
+  copy_into(x, out);
+  return out;
 }
 
 void run_copy(const KernelCall& call) { copy_into(call.inputs[0], call.outputs[0]); }

@@ -33,6 +33,7 @@ struct KernelForm {
 // thread takes at most, where nothing is reduced; how many rows a thread takes.
 class WordLayout {
  public:
+  WordLayout() = default;
   WordLayout(size_t rank, const KernelForm& form, size_t stores);
   size_t size(size_t dim) const { return dim; }
   size_t load(size_t k) const { return loads_[k]; }
@@ -45,7 +46,7 @@ class WordLayout {
 
  private:
   std::vector<size_t> loads_, stores_;
-  size_t count_;
+  size_t count_ = 0;
 };
 
 // The index in a dimension of that size (empty: the first one) of an element by its number, where

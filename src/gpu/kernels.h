@@ -10,6 +10,9 @@ void run_elementwise(const KernelCall& call);
 
 // Copies of any strides, and what is made of them.
 void copy_into(const Tensor& from, const Tensor& to);
+// The elements in a dtype: the tensor itself, or a contiguous copy; contiguous in any case.
+Tensor converted(const Tensor& x, DType dtype);
+Tensor contiguous_in(const Tensor& x, DType dtype);
 void run_copy(const KernelCall& call);
 void run_fill(const KernelCall& call);
 void run_flip(const KernelCall& call);

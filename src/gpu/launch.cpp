@@ -4,17 +4,14 @@
 #include <array>
 #include <atomic>
 #include <bit>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
-#include <utility>
 
 #include "core/base/error.h"
 #include "core/base/fork.h"
 #include "core/ops/kernels.h"
-#include "gpu/space.h"
 
 namespace tinyt::gpu {
 
@@ -39,8 +36,6 @@ BuiltKernels& built_kernels(Device device) {
 }
 
 // ---- operands
-
-bool is_number(const Tensor& t) { return t.device() == Device{}; }
 
 // A number's bits as a kernel holds it.
 int64_t bits_of_number(const Tensor& x) {
@@ -104,8 +99,6 @@ std::string key_of(const FusedKernel& kernel, const KernelForm& form) {
   return key;
 }
 
-constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 }  // namespace
 
 Tensor number_as(const Tensor& number, DType dtype) {
@@ -138,114 +131,96 @@ int64_t built_count(Device device) {
   return static_cast<int64_t>(all.kernels.size());
 }
 
-namespace {
-
-// A kernel over the space of a call, in the fewest dimensions.
-struct FusedCall {
-  FusedKernel kernel;
-  KernelForm form;
-  std::vector<Dims> strides;  // of each operand, then of each store that is an element's
-
-  FusedCall(const FusedKernel& given, std::span<const Tensor> operands,
-            std::span<const Tensor> stores)
-      : kernel(given) {
-    const bool strided = given.reduced == 0;
-    Space space{given.shape, {}};
-    const auto add = [&](const Tensor& t) {
-      space.strides.push_back(broadcast_strides(t.shape(), t.strides(), given.shape));
-    };
-    std::ranges::for_each(operands, add);
-    if (strided) {
-      std::ranges::for_each(stores, add);
-      space.sort_by(operands.size());
-    }
-    const size_t rows = given.shape.size() - given.reduced;
-    size_t reduced = space.collapse(rows, given.shape.size());
-    space.collapse(0, rows);
-    // A row, and elements in it, there are always, so that kernels are shared.
-    if (strided && space.shape.empty()) space.insert_one(0);
-    if (!strided && reduced == 0) space.insert_one(space.shape.size());
-    if (!strided) reduced = std::max<size_t>(reduced, 1);
-    if (!strided && space.shape.size() == reduced) space.insert_one(0);
-    for (size_t k = 0; k < operands.size(); ++k)
-      form.loads.push_back(inner_of(operands[k], space.strides[k]));
-    for (size_t k = operands.size(); k < space.strides.size(); ++k)
-      form.strided_stores |= !is_contiguous(space.shape, space.strides[k]);
-    kernel.shape = space.shape;
-    kernel.reduced = reduced;
-    strides = std::move(space.strides);
+FusedLaunch::FusedLaunch(const FusedKernel& given, std::span<const Tensor> operands,
+                         std::span<const Tensor> stores)
+    : device_(stores[0].device()) {
+  const bool strided = given.reduced == 0;
+  Space space{given.shape, {}};
+  const auto add = [&](const Tensor& t) {
+    space.strides.push_back(broadcast_strides(t.shape(), t.strides(), given.shape));
+  };
+  std::ranges::for_each(operands, add);
+  if (strided) {
+    std::ranges::for_each(stores, add);
+    space.sort_by(operands.size());
   }
+  const size_t rows = given.shape.size() - given.reduced;
+  size_t reduced = space.collapse(rows, given.shape.size());
+  space.collapse(0, rows);
+  // A row, and elements in it, there are always, so that kernels are shared.
+  if (strided && space.shape.empty()) space.insert_one(0);
+  if (!strided && reduced == 0) space.insert_one(space.shape.size());
+  if (!strided) reduced = std::max<size_t>(reduced, 1);
+  if (!strided && space.shape.size() == reduced) space.insert_one(0);
+  for (size_t k = 0; k < operands.size(); ++k)
+    form_.loads.push_back(inner_of(operands[k], space.strides[k]));
+  for (size_t k = operands.size(); k < space.strides.size(); ++k)
+    form_.strided_stores |= !is_contiguous(space.shape, space.strides[k]);
 
-  size_t rank() const { return kernel.shape.size(); }
-  // How many rows and elements of a row there are.
-  int64_t rows() const { return numel_of(std::span(kernel.shape).first(row_dims())); }
-  int64_t columns() const { return numel_of(std::span(kernel.shape).subspan(row_dims())); }
+  FusedKernel kernel = given;
+  kernel.shape = space.shape;
+  kernel.reduced = reduced;
+  Driver& driver = driver_of(device_);
+  built_ = &built_kernel(device_, key_of(kernel, form_), [&] {
+    const Dialect& dialect = driver.dialect(device_.index);
+    return whole_source(kernel_source(kernel, form_, kKernelName, dialect), dialect);
+  });
+  layout_ = WordLayout(space.shape.size(), form_, stores.size());
+  fill_geometry(space, stores.size());
+  share_out(space.shape, reduced, driver.launch_model(device_.index));
+}
 
- private:
-  size_t row_dims() const { return rank() - std::max<size_t>(kernel.reduced, 1); }
-};
-
-using Words = SmallVec<int64_t, 48>;
-
-void fill_words(const FusedCall& call, std::span<const Tensor> operands,
-                std::span<const Tensor> stores, const WordLayout& layout, Words& words,
-                std::vector<const Buffer*>& memory) {
-  const size_t rank = call.rank();
-  for (size_t d = 0; d < rank; ++d) words[layout.size(d)] = call.kernel.shape[d];
-  for (size_t k = 0; k < operands.size(); ++k) {
-    if (call.form.loads[k] == Inner::Number) {
-      words[layout.load(k)] = bits_of_number(operands[k]);
-      continue;
-    }
-    memory.push_back(&operands[k].storage().buffer);
-    words[layout.load(k)] = first_element(operands[k]);
-    for (size_t d = 0; d < rank; ++d) words[layout.stride(k, d)] = call.strides[k][d];
-  }
-  for (size_t k = 0; k < stores.size(); ++k) {
-    memory.push_back(&stores[k].storage().buffer);
-    words[layout.store(k)] = first_element(stores[k]);
-    for (size_t d = 0; call.form.strided_stores && d < rank; ++d)
-      words[layout.store_stride(k, d)] = call.strides[operands.size() + k][d];
+void FusedLaunch::fill_geometry(const Space& space, size_t stores) {
+  words_.resize(layout_.count());
+  for (size_t d = 0; d < space.shape.size(); ++d) {
+    words_[layout_.size(d)] = space.shape[d];
+    for (size_t k = 0; k < form_.loads.size(); ++k)
+      if (form_.loads[k] != Inner::Number) words_[layout_.stride(k, d)] = space.strides[k][d];
+    for (size_t k = 0; form_.strided_stores && k < stores; ++k)
+      words_[layout_.store_stride(k, d)] = space.strides[form_.loads.size() + k][d];
   }
 }
 
 // How many threads there are, and what each takes.
-int64_t share_out(const FusedCall& call, const LaunchModel& model, const WordLayout& layout,
-                  Words& words) {
-  const int64_t rows = call.rows(), columns = call.columns();
+void FusedLaunch::share_out(const Dims& shape, size_t reduced, const LaunchModel& model) {
+  const size_t row_dims = shape.size() - std::max<size_t>(reduced, 1);
+  const int64_t rows = numel_of(std::span(shape).first(row_dims)),
+                columns = numel_of(std::span(shape).subspan(row_dims));
   int64_t parts = 1;
-  if (call.kernel.reduced == 0) {
+  if (reduced == 0) {
     parts = std::max<int64_t>(1, model.threads / rows);
     const int64_t block = std::max(model.least_block, ceil_div(columns, parts));
-    words[layout.block()] = block;
+    words_[layout_.block()] = block;
     parts = ceil_div(columns, block);
   }
   const int64_t least_lines = ceil_div(model.least_block, std::max<int64_t>(1, columns));
   const int64_t lines = parts > 1 || model.least_block == 1
                             ? 1
                             : std::max(ceil_div(rows, model.threads), least_lines);
-  words[layout.lines()] = lines;
-  return ceil_div(rows, lines) * parts;
+  words_[layout_.lines()] = lines;
+  threads_ = ceil_div(rows, lines) * parts;
 }
 
-}  // namespace
+void FusedLaunch::run(std::span<const Tensor> operands, std::span<const Tensor> stores) {
+  SmallVec<const Buffer*, 16> memory;
+  for (size_t k = 0; k < operands.size(); ++k) {
+    if (form_.loads[k] == Inner::Number) {
+      words_[layout_.load(k)] = bits_of_number(operands[k]);
+      continue;
+    }
+    memory.push_back(&operands[k].storage().buffer);
+    words_[layout_.load(k)] = first_element(operands[k]);
+  }
+  for (size_t k = 0; k < stores.size(); ++k) {
+    memory.push_back(&stores[k].storage().buffer);
+    words_[layout_.store(k)] = first_element(stores[k]);
+  }
+  driver_of(device_).launch(*built_, device_.index, memory, words_, threads_);
+}
 
 void run_fused(const FusedKernel& kernel, std::span<const Tensor> operands,
                std::span<const Tensor> stores) {
-  if (std::ranges::all_of(stores, [](const Tensor& t) { return t.numel() == 0; })) return;
-  const Device device = stores[0].device();
-  Driver& driver = driver_of(device);
-  const FusedCall call(kernel, operands, stores);
-  BuiltKernel& built = built_kernel(device, key_of(call.kernel, call.form), [&] {
-    const Dialect& dialect = driver.dialect(device.index);
-    return whole_source(kernel_source(call.kernel, call.form, kKernelName, dialect), dialect);
-  });
-  const WordLayout layout(call.rank(), call.form, stores.size());
-  Words words(layout.count());
-  std::vector<const Buffer*> memory;
-  fill_words(call, operands, stores, layout, words, memory);
-  const int64_t threads = share_out(call, driver.launch_model(device.index), layout, words);
-  driver.launch(built, device.index, memory, {words.data(), words.size()}, threads);
+  if (!are_empty(stores)) FusedLaunch(kernel, operands, stores).run(operands, stores);
 }
 
 FusedKernel single_op(OpId op, DType compute, std::span<const Tensor> operands, DType result,

@@ -2,14 +2,17 @@
 // depends on.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "core/base/parallel.h"
 #include "core/graph/fused_kernel.h"
 #include "gpu/driver.h"
 #include "gpu/fused_source.h"
+#include "gpu/space.h"
 
 namespace tinyt::gpu {
 
@@ -19,7 +22,8 @@ BuiltKernel& built_kernel(Device device, const std::string& key,
 // How many kernels a device has built so far.
 int64_t built_count(Device device);
 
-// The number in a dtype, on the CPU.
+// Whether an operand is a number of the CPU; the number in a dtype.
+inline bool is_number(const Tensor& t) { return t.device() == Device{}; }
 Tensor number_as(const Tensor& number, DType dtype);
 // The first element of a tensor of a device, counted from the start of what its handle stands for.
 int64_t first_element(const Tensor& t);
@@ -27,9 +31,33 @@ int64_t first_element(const Tensor& t);
 // The name of the kernel in every source.
 inline constexpr std::string_view kKernelName = "tt_kernel";
 
-// One operand for each load, which broadcasts to the space: on the device, or a number of the CPU,
-// which has the load's dtype. Stores of any strides where nothing is reduced, else dense. A store
-// may be exactly an operand.
+// A fused kernel over operands and stores of one geometry, prepared once: one operand for each
+// load, which broadcasts to the space, on the device or a number of the CPU that has the load's
+// dtype; stores of any strides where nothing is reduced, else dense, of which some element is
+// there. A store may be exactly an operand.
+class FusedLaunch {
+ public:
+  FusedLaunch(const FusedKernel& kernel, std::span<const Tensor> operands,
+              std::span<const Tensor> stores);
+  // With such operands and stores; not by two threads at once.
+  void run(std::span<const Tensor> operands, std::span<const Tensor> stores);
+
+ private:
+  void fill_geometry(const Space& space, size_t stores);
+  void share_out(const Dims& shape, size_t reduced, const LaunchModel& model);
+
+  Device device_;
+  KernelForm form_;
+  BuiltKernel* built_ = nullptr;
+  WordLayout layout_;
+  SmallVec<int64_t, 48> words_;
+  int64_t threads_ = 0;
+};
+
+inline bool are_empty(std::span<const Tensor> stores) {
+  return std::ranges::all_of(stores, [](const Tensor& t) { return t.numel() == 0; });
+}
+// Once; nothing where no store has an element.
 void run_fused(const FusedKernel& kernel, std::span<const Tensor> operands,
                std::span<const Tensor> stores);
 

@@ -97,7 +97,7 @@ void MapKernel::run(int64_t count, FunctionRef<void()> body, int64_t least) {
   if (count == 0) return;
   const LaunchModel model = driver_.launch_model(device_.index);
   const int64_t block =
-      model.least_block == 1 ? 1 : std::max(least, (count + model.threads - 1) / model.threads);
+      model.least_block == 1 ? 1 : std::max(least, ceil_div(count, model.threads));
   const std::string elements = word(count), of_thread = word(block);
   BuiltKernel& built = built_kernel(device_, key_, [&] {
     const ScalarType index = dialect().index;
@@ -111,7 +111,7 @@ void MapKernel::run(int64_t count, FunctionRef<void()> body, int64_t least) {
     write().close();
     return whole_source({functions(), write().text()}, dialect());
   });
-  driver_.launch(built, device_.index, memory_, words_, (count + block - 1) / block);
+  driver_.launch(built, device_.index, memory_, words_, ceil_div(count, block));
 }
 
 }  // namespace tinyt::gpu

@@ -1,6 +1,9 @@
 // Products of matrices: panels of the right operand, blocks of sums that a thread keeps in
 // registers.
 #include "gpu/matmul.h"
+
+#include <array>
+
 #include "core/base/error.h"
 #include "gpu/kernels.h"
 #include "gpu/launch.h"
@@ -13,19 +16,6 @@ namespace {
 
 // Of a block, in rows and in vectors: sums, and what is loaded for them, fill sixteen registers.
 constexpr int kBlockRows = 6, kBlockVectors = 2;
-
-constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
-// The dtype that products are summed in.
-DType sum_dtype(DType t) { return info(t).compute; }
-
-// In that dtype, dense or not.
-Tensor converted(const Tensor& x, DType dtype) {
-  if (x.dtype() == dtype) return x;
-  const Tensor out = Tensor::empty(x.shape(), dtype, x.device());
-  copy_into(x, out);
-  return out;
-}
 
 class MatmulPrinter {
  public:
@@ -211,7 +201,7 @@ void multiply(const Product& given, const Tensor& out) {
 
 void run_matmul(const KernelCall& call) {
   const Tensor& out = call.outputs[0];
-  const DType dtype = sum_dtype(out.dtype());
+  const DType dtype = info(out.dtype()).compute;  // of sums
   const Tensor a = converted(call.inputs[0], dtype), b = converted(call.inputs[1], dtype);
   const auto ra = static_cast<size_t>(a.rank()), rb = static_cast<size_t>(b.rank());
   Product p{.a = a, .b = b};

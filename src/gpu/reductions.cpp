@@ -6,33 +6,25 @@
 #include "gpu/column_source.h"
 #include "gpu/kernels.h"
 #include "gpu/launch.h"
+#include "gpu/space.h"
 
 namespace tinyt::gpu {
 
 namespace {
 
-constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
-// Dimensions with their strides, outermost first; those of one element are left out, neighbours
-// that lie alike are one.
-struct Axes {
-  Dims sizes, strides;
-
+// Dimensions of one tensor.
+struct Axes : Space {
+  Axes() : Space{{}, {Dims{}}} {}
   void add(int64_t size, int64_t stride) {
-    if (size == 1) return;
-    if (!sizes.empty() && strides.back() == stride * size) {
-      sizes.back() *= size;
-      strides.back() = stride;
-    } else {
-      sizes.push_back(size);
-      strides.push_back(stride);
-    }
+    shape.push_back(size);
+    strides[0].push_back(stride);
   }
-  int64_t count() const { return numel_of(sizes); }
-  void append_to(Dims& shape, Dims& steps) const {
-    for (size_t d = 0; d < sizes.size(); ++d) {
-      shape.push_back(sizes[d]);
-      steps.push_back(strides[d]);
+  void collapse() { Space::collapse(0, shape.size()); }
+  int64_t count() const { return numel_of(shape); }
+  void append_to(Dims& sizes, Dims& steps) const {
+    for (size_t d = 0; d < shape.size(); ++d) {
+      sizes.push_back(shape[d]);
+      steps.push_back(strides[0][d]);
     }
   }
 };
@@ -65,16 +57,14 @@ class ReduceJob {
     while (inner > 0 && (!is_reduced[inner - 1] || x_.size(inner - 1) == 1)) --inner;
     for (size_t d = 0; d < is_reduced.size(); ++d)
       (is_reduced[d] ? reduced_ : d < inner ? outer_ : columns_).add(x_.size(d), x_.stride(d));
+    for (Axes* axes : {&outer_, &reduced_, &columns_}) axes->collapse();
   }
 
   void run() {
     if (out_.numel() == 0) return;
     if (reduced_.count() == 0) return copy_into(Tensor::scalar(info(op_).identity), out_);
     if (columns_.count() > 1) return reduce_columns();
-    if (reduced_.sizes.empty()) {
-      reduced_.sizes.push_back(1);
-      reduced_.strides.push_back(0);
-    }
+    if (reduced_.shape.empty()) reduced_.insert_one(0);
     const int64_t block = row_block(), blocks = ceil_div(reduced_.count(), block);
     const LaunchModel model = driver_of(out_.device()).launch_model(out_.device().index);
     if (blocks == 1 || outer_.count() >= 4 * model.threads) return reduce_rows(x_, out_);
@@ -103,16 +93,16 @@ class ReduceJob {
     Dims shape, strides;
     outer_.append_to(shape, strides);
     reduced_.append_to(shape, strides);
-    reduce(x.view(shape, strides, x.offset()), reduced_.sizes.size(), out);
+    reduce(x.view(shape, strides, x.offset()), reduced_.shape.size(), out);
   }
 
   // Every block of a row by itself: [block][row].
   void reduce_long_rows(int64_t blocks, int64_t block) {
     Tensor x = x_;
-    if (reduced_.sizes.size() > 1) gather_rows(x);
+    if (reduced_.shape.size() > 1) gather_rows(x);
     const Tensor parts = Tensor::empty(Dims{blocks, outer_.count()}, partial_, out_.device());
     const int64_t full = reduced_.count() / block, rest = reduced_.count() % block;
-    const int64_t step = reduced_.strides[0];
+    const int64_t step = reduced_.strides[0][0];
     const auto some = [&](int64_t first, int64_t count, int64_t elements) {
       if (count == 0 || elements == 0) return;
       Dims shape{count}, strides{block * step};

@@ -2,6 +2,7 @@
 #include <array>
 #include <atomic>
 #include <memory>
+#include <optional>
 
 #include "core/base/error.h"
 #include "core/graph/fusion_target.h"
@@ -39,11 +40,14 @@ class GpuKernel final : public CompiledKernel {
   bool may_replace(size_t, size_t) const override { return false; }
   void run(std::span<const Tensor> operands, std::span<const Tensor> stores,
            const FrontProduct*) override {
-    run_fused(kernel_, operands, stores);
+    if (are_empty(stores)) return;
+    if (!launch_) launch_.emplace(kernel_, operands, stores);  // the same geometry at each run
+    launch_->run(operands, stores);
   }
 
  private:
   const FusedKernel kernel_;
+  std::optional<FusedLaunch> launch_;
 };
 
 class GpuTarget final : public FusionTarget {

@@ -38,20 +38,6 @@ struct ConvSizes {
   int64_t rows() const { return in * taps; }  // of the columns of a group
 };
 
-Tensor converted(const Tensor& x, DType dtype) {
-  if (x.dtype() == dtype) return x;
-  const Tensor out = Tensor::empty(x.shape(), dtype, x.device());
-  copy_into(x, out);
-  return out;
-}
-
-Tensor contiguous_copy(const Tensor& x) {
-  if (x.is_contiguous()) return x;
-  const Tensor out = Tensor::empty(x.shape(), x.dtype(), x.device());
-  copy_into(x, out);
-  return out;
-}
-
 Tensor images_of(const Tensor& x, int64_t first, int64_t count) {
   Dims shape(x.shape());
   shape[0] = count;
@@ -206,8 +192,7 @@ void into(const Tensor& out, DType dtype, const F& make) {
 
 void run_conv(const KernelCall& call) {
   const DType dtype = info(call.outputs[0].dtype()).compute;
-  const Tensor x = converted(call.inputs[0], dtype),
-               w = contiguous_copy(converted(call.inputs[1], dtype));
+  const Tensor x = converted(call.inputs[0], dtype), w = contiguous_in(call.inputs[1], dtype);
   AttrReader read(call.attrs);
   const ConvSizes c(x.shape(), w.shape(), call.outputs[0].shape(), read);
   into(call.outputs[0], dtype, [&](const Tensor& out) {
@@ -234,8 +219,7 @@ void run_conv(const KernelCall& call) {
 
 void run_conv_backward_input(const KernelCall& call) {
   const DType dtype = info(call.outputs[0].dtype()).compute;
-  const Tensor g = contiguous_copy(converted(call.inputs[0], dtype)),
-               w = contiguous_copy(converted(call.inputs[1], dtype));
+  const Tensor g = contiguous_in(call.inputs[0], dtype), w = contiguous_in(call.inputs[1], dtype);
   AttrReader read(call.attrs);
   read.list();
   const ConvSizes c(call.outputs[0].shape(), w.shape(), g.shape(), read);
@@ -279,7 +263,7 @@ void run_conv_backward_weight(const KernelCall& call) {
       // [group, channel, image, position], in which sums run along two dimensions as one.
       const Tensor grads =
           Tensor::empty(Dims{c.groups * c.out, count, c.places}, dtype, out.device());
-      const Tensor part = images_of(contiguous_copy(g), first, count);
+      const Tensor part = images_of(contiguous_in(g, dtype), first, count);
       copy_into(part.view(grads.shape(), Dims{c.places, part.stride(0), 1}, part.offset()), grads);
       const Tensor turned =
           Tensor::empty(Dims{c.groups, count, c.places, c.rows()}, dtype, out.device());

@@ -1,6 +1,7 @@
 #include "opencl/opencl_driver.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "core/base/error.h"
 #include "core/base/fork.h"
@@ -61,6 +62,8 @@ void OpenClDriver::add_devices(Platform platform) {
   const Int status = api_.clGetDeviceIDs(platform, kAnyType, 0, nullptr, &count);
   if (status == kDeviceNotFound) return;
   check(status, "clGetDeviceIDs");
+  // So that their form of kernels can be tried without one.
+  const bool all_are_gpus = std::getenv("TINYT_OPENCL_AS_GPU") != nullptr;
   std::vector<DeviceId> ids(count);
   check(api_.clGetDeviceIDs(platform, kAnyType, count, ids.data(), nullptr), "clGetDeviceIDs");
   for (const DeviceId id : ids) {
@@ -71,7 +74,7 @@ void OpenClDriver::add_devices(Platform platform) {
                         .most_allocation = info<ULong>(id, kMostAllocation),
                         .most_group = info<size_t>(id, kMostGroup),
                         .units = info<UInt>(id, kComputeUnits),
-                        .is_cpu = (info<Bits>(id, kDeviceType) & kTypeCpu) != 0});
+                        .is_cpu = (info<Bits>(id, kDeviceType) & kTypeCpu) != 0 && !all_are_gpus});
   }
 }
 

@@ -1,10 +1,14 @@
 // OpenCL devices: "opencl:0", "opencl:1".
 #pragma once
 
+#include "core/device/runtime.h"
+
 namespace tinyt::opencl {
 
-// Opens the library where that has not been done, and registers the devices that it has.
-// DeviceError that says what is missing where there is no library, or it has no device.
+// The devices that the library has, which is opened where that has not been done; no tensor is on
+// them before they are registered. DeviceError that says what is missing where there is none.
+const Runtime& find_opencl();
+// The same as the kind "opencl".
 void register_opencl();
 
 }  // namespace tinyt::opencl

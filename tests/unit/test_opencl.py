@@ -29,10 +29,20 @@ def has_device() -> bool:
     return run("-c", "import tinyt; tinyt.ones(1, device='opencl')").returncode == 0
 
 
-def test_cases() -> None:
+@pytest.mark.parametrize(
+    ("chosen", "variables"),
+    [
+        ("elementwise", {}),
+        ("not elementwise", {}),
+        ("not elementwise", {"TINYT_OPENCL_AS_GPU": "1"}),
+    ],
+    ids=["elementwise", "others", "others as on a GPU"],
+)
+def test_cases(chosen: str, variables: dict[str, str]) -> None:
     if not has_device():
         pytest.skip("needs a device of OpenCL: Debian's pocl-opencl-icd is one")
-    done = run("-m", "pytest", str(CASES), "-q", "-n", "0", "-p", "no:cacheprovider")
+    command = ("-m", "pytest", str(CASES), "-q", "-n", "0", "-p", "no:cacheprovider")
+    done = run(*command, "-k", chosen, **variables)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -55,7 +65,7 @@ for _ in range(2):
     except tinyt.DeviceError as error:
         print(error)
 print(tinyt.ones(1).item(), tinyt.accelerator.is_available())
-print([(d.name, d.missing[:28]) for d in tinyt.devices()])
+print([(d.name, d.missing[:28]) for d in tinyt.devices()], tinyt.accelerator.is_available())
 """
     done = run("-c", code, TINYT_OPENCL_LIBRARY=str(tmp_path / "none.so"))
     lines = done.stdout.splitlines()
@@ -63,7 +73,7 @@ print([(d.name, d.missing[:28]) for d in tinyt.devices()])
     assert "there is no OpenCL library" in lines[0]
     assert "ocl-icd-libopencl1" in lines[0]
     assert lines[2] == "1.0 False"
-    assert lines[3] == "[('cpu', ''), ('opencl', 'there is no OpenCL library (')]"
+    assert lines[3] == "[('cpu', ''), ('opencl', 'there is no OpenCL library (')] False"
 
 
 def test_a_library_without_its_functions_is_a_device_error() -> None:
@@ -78,3 +88,8 @@ except tinyt.DeviceError as error:
 """
     done = run("-c", code, TINYT_OPENCL_LIBRARY=tinyt._core.__file__)
     assert "library has no clGetPlatformIDs" in done.stdout, done.stderr
+
+
+def test_looking_for_devices_makes_no_accelerator() -> None:
+    code = "import tinyt; print(len(tinyt.devices()) > 1, tinyt.accelerator.is_available())"
+    assert run("-c", code).stdout == "True False\n"
