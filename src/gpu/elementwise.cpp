@@ -89,7 +89,7 @@ void copy_bits(const Tensor& from, const Tensor& to) {
             {&target, 1});
 }
 
-void convert(const Tensor& from, const Tensor& to) {
+void convert_into(const Tensor& from, const Tensor& to) {
   if (!is_complex(from.dtype()) && !is_complex(to.dtype()))
     return run_fused(single_op(OpId::cast, from.dtype(), {&from, 1}, to.dtype(), to.shape()),
                      {&from, 1}, {&to, 1});
@@ -130,7 +130,7 @@ void run_elementwise(const KernelCall& call) {
 void copy_into(const Tensor& from, const Tensor& to) {
   if (to.numel() == 0) return;
   const Tensor source = is_number(from) ? number_as(from, to.dtype()) : from;
-  source.dtype() == to.dtype() ? copy_bits(source, to) : convert(source, to);
+  source.dtype() == to.dtype() ? copy_bits(source, to) : convert_into(source, to);
 }
 
 Tensor converted(const Tensor& x, DType dtype) {

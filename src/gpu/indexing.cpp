@@ -8,11 +8,11 @@
 
 namespace tinyt::gpu {
 
-namespace {
-
 Tensor at_least_1d(const Tensor& x) {
   return x.rank() > 0 ? x : x.view(Dims{1}, Dims{1}, x.offset());
 }
+
+namespace {
 
 // With nothing along a dimension.
 Dims without(Dims strides, size_t dim) {

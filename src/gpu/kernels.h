@@ -20,6 +20,9 @@ void run_cat(const KernelCall& call);
 void run_update(const KernelCall& call);
 void run_pad(const KernelCall& call);
 
+// A 0-d tensor as one of one element; any other as it is.
+Tensor at_least_1d(const Tensor& x);
+
 // The real (0) or imaginary (1) parts of complex numbers, as elements of that dtype.
 Tensor part_of(const Tensor& x, DType dtype, int64_t part);
 
@@ -36,12 +39,28 @@ void run_pad_border(const KernelCall& call);
 // Sums, products, largest and smallest elements up to each along a dimension; places of the latter.
 void run_scan(const KernelCall& call);
 void run_argmax(const KernelCall& call);
+// Values in order along a dimension, in the CPU's stable order, and where they stood; the first or
+// one of them; places in lines that are in order.
+void run_sort(const KernelCall& call);
+void run_topk(const KernelCall& call);
+void run_kthvalue(const KernelCall& call);
+void run_median(const KernelCall& call);
+void run_searchsorted(const KernelCall& call);
+// Elements that are not zero: how many, which waits for the device; their places; rows there.
+int64_t count_nonzero(const Tensor& x);
+void run_nonzero(const KernelCall& call);
+void run_masked_select(const KernelCall& call);
 void run_max_pool(const KernelCall& call);
 
 void run_matmul(const KernelCall& call);
 void run_conv(const KernelCall& call);
 void run_conv_backward_input(const KernelCall& call);
 void run_conv_backward_weight(const KernelCall& call);
+// Sums of a few elements with weights, along each dimension.
+void run_resample(const KernelCall& call);
+// Factors of matrices and triangular systems, in batches.
+void run_cholesky(const KernelCall& call);
+void run_solve_triangular(const KernelCall& call);
 
 // Sums, products, largest and smallest elements, in the CPU's order (core/ops/row_order.h).
 void run_reduction(const KernelCall& call);

@@ -115,11 +115,21 @@ struct Tables {
     put(run_linear_index, linear_index);
     put(run_scan, cumsum, cumprod, cummax, cummin, logcumsumexp);
     put(run_argmax, argmax, argmin);
+    put(run_sort, sort);
+    put(run_topk, topk);
+    put(run_kthvalue, kthvalue);
+    put(run_median, median);
+    put(run_searchsorted, searchsorted);
+    put(run_nonzero, nonzero);
+    put(run_masked_select, masked_select);
     put(run_max_pool, max_pool);
     put(run_matmul, matmul);
     put(run_conv, conv);
     put(run_conv_backward_input, conv_backward_input);
     put(run_conv_backward_weight, conv_backward_weight);
+    put(run_resample, resample);
+    put(run_cholesky, cholesky);
+    put(run_solve_triangular, solve_triangular);
     for (const OpId op : {scatter_add, scatter_reduce, cumsum, cumprod, matmul, conv,
                           conv_backward_input, conv_backward_weight})
       for (const DType t : {DType::Complex64, DType::Complex128})
@@ -127,6 +137,7 @@ struct Tables {
     put(copy_to_device, to_device);
     kernels.lacks = &lacks;
     kernels.copy_into = copy_into;
+    kernels.count_nonzero = count_nonzero;
   }
 };
 

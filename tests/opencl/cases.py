@@ -279,9 +279,132 @@ def test_memory_is_counted_and_comes_back():
         tinyt.memory.set_limit(0, DEVICE)
 
 
+@given(st.data())
+def test_order_is_that_of_the_cpu(data):
+    """Values and places, of equal elements and NaNs too."""
+    dtype = getattr(tinyt, data.draw(st.sampled_from(["float32", "bfloat16", "int64", "uint8"])))
+    shape = data.draw(
+        st.sampled_from(
+            [(), (1,), (7,), (16,), (17,), (300,), (0, 3), (3, 40), (40, 3), (2, 33, 3)]
+        )
+    )
+    rng = np.random.default_rng(data.draw(st.integers(0, 1 << 30)))
+    values = rng.choice([-np.inf, -2.5, -0.0, 0.0, 1.0, 7.0, 200.0, np.inf, np.nan], shape)
+    if not dtype.is_floating_point:
+        values = rng.integers(0, 9, shape)
+    x = tinyt.tensor(values).to(dtype)
+    if len(shape) > 1 and data.draw(st.booleans()):
+        x = x.t() if len(shape) == 2 else x.transpose(0, 2)
+    dim = data.draw(st.integers(-max(1, x.ndim), max(1, x.ndim) - 1))
+    size = x.shape[dim] if x.ndim else 1
+    falling = data.draw(st.booleans())
+    calls = [lambda x: x.sort(dim, descending=falling)]
+    if size:
+        k = data.draw(st.integers(1, size))
+        calls += [
+            lambda x: x.topk(k, dim, largest=falling),
+            lambda x: x.kthvalue(k, dim),
+            lambda x: x.median(dim),
+            lambda x: x.nanmedian(dim, keepdim=True),
+        ]
+    there = x.to(DEVICE)
+    for call in calls:
+        for got, want in zip(call(there), call(x), strict=True):
+            same(got, want)
+
+
+def test_long_lines_are_sorted():
+    rng = np.random.default_rng(7)
+    x = tinyt.tensor(rng.integers(-1000, 1000, 70001).astype(np.float32))
+    for got, want in zip(x.to(DEVICE).sort(), x.sort(), strict=True):
+        same(got, want)
+    for got, want in zip(x.to(DEVICE).topk(100), x.topk(100), strict=True):
+        same(got, want)
+    lines = tinyt.tensor(rng.integers(0, 50, (3, 5000)))
+    for got, want in zip(lines.to(DEVICE).sort(1), lines.sort(1), strict=True):
+        same(got, want)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32"])
+def test_places_in_sorted_lines(dtype):
+    rng = np.random.default_rng(8)
+    values = [-np.inf, -1.5, 0.0, 1.0, 2.0, np.inf, np.nan] if dtype == "float32" else range(9)
+    for lines, shape in (
+        ((9,), (3, 4)),
+        ((2, 9), (2, 5)),
+        ((1,), ()),
+        ((0,), (3,)),
+        ((2, 0), (2, 1)),
+    ):
+        line = np.sort(rng.choice(values, lines), -1).astype(dtype)
+        x, v = tinyt.tensor(line), tinyt.tensor(rng.choice(values, shape).astype(dtype))
+        for right in (False, True):
+            same(
+                tinyt.searchsorted(x.to(DEVICE), v.to(DEVICE), right=right),
+                tinyt.searchsorted(x, v, right=right),
+            )
+
+
+def test_elements_that_are_not_zero():
+    rng = np.random.default_rng(9)
+    for shape in ((), (0,), (1,), (255,), (256,), (3, 1000), (7, 5, 3), (2, 0)):
+        for dtype in (np.float32, bool, np.complex64):
+            given = (rng.random(shape) * (rng.random(shape) < 0.3)).astype(dtype)
+            x = tinyt.tensor(given)
+            same(x.to(DEVICE).nonzero(), x.nonzero())
+            same(x.to(DEVICE)[(x != 0).to(DEVICE)], x[x != 0])
+    x, rows = tinyt.arange(60).reshape(5, 4, 3), tinyt.tensor([True, False, True, False, True])
+    for mask in (rows, rows[:, None] & tinyt.tensor([True, False, True, True])):
+        same(x.to(DEVICE)[mask.to(DEVICE)], x[mask])
+        same(x.to(DEVICE).transpose(0, 2)[:, :, rows.to(DEVICE)], x.transpose(0, 2)[:, :, rows])
+    y = x.to(DEVICE, copy=True)
+    y[rows.to(DEVICE)] = 0
+    assert y.cpu().nonzero().shape[0] == 24
+    same(tinyt.unique(y % 7), tinyt.unique(y.cpu() % 7))
+
+
+def test_images_are_resized():
+    x = tinyt.randn(2, 3, 7, 5)
+    for mode in ("nearest", "bilinear", "bicubic", "area"):
+        for size in ((4, 9), (14, 2)):
+            a, b = (t.detach().requires_grad_() for t in (x, x.to(DEVICE)))
+            want = tinyt.nn.functional.interpolate(a, size=size, mode=mode)
+            got = tinyt.nn.functional.interpolate(b, size=size, mode=mode)
+            assert got.device == DEVICE
+            tinyt.testing.assert_close(got.cpu(), want)
+            want.square().sum().backward()
+            got.square().sum().backward()
+            tinyt.testing.assert_close(b.grad.cpu(), a.grad)
+
+
+def test_factors_and_triangular_systems():
+    rng = np.random.default_rng(10)
+    for shape in ((), (3,), (2, 0)):
+        for n in (1, 2, 17):
+            half = rng.normal(size=(*shape, n, n + 2)).astype(np.float32)
+            a = half @ half.swapaxes(-1, -2)
+            lower = tinyt.linalg.cholesky(tinyt.tensor(a).to(DEVICE))
+            np.testing.assert_allclose(
+                lower.cpu().numpy(), np.linalg.cholesky(a), rtol=1e-3, atol=1e-4
+            )
+            b = rng.normal(size=(*shape, n, 3)).astype(np.float32)
+            for upper in (False, True):
+                factor = np.linalg.cholesky(a)
+                factor = factor.swapaxes(-1, -2).copy() if upper else factor
+                got = tinyt.linalg.solve_triangular(
+                    tinyt.tensor(factor).to(DEVICE), tinyt.tensor(b).to(DEVICE), upper=upper
+                )
+                np.testing.assert_allclose(factor @ got.cpu().numpy(), b, rtol=1e-3, atol=1e-3)
+    bad = tinyt.eye(3)
+    bad[1, 1] = -1
+    factor, order = tinyt.linalg.cholesky_ex(tinyt.stack([tinyt.eye(3), bad]).to(DEVICE))
+    assert order.tolist() == [0, 2]
+    assert factor[0].tolist() == tinyt.eye(3).tolist()
+
+
 def test_what_has_no_kernel_says_so():
-    with pytest.raises(NotImplementedError, match=r"sort: no kernel on opencl:0 \(TINYT_HOST_F"):
-        tinyt.ones(3, device=DEVICE).sort()
+    with pytest.raises(NotImplementedError, match=r"poisson: no kernel on opencl:0 \(TINYT_HOST_F"):
+        tinyt.poisson(tinyt.ones(3, device=DEVICE))
 
 
 def test_a_forked_process_is_refused():
