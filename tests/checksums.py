@@ -128,7 +128,9 @@ def task_losses(name: str, compiled: bool) -> Iterator[Any]:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "text")
         file.write_text(text(), encoding="utf-8")
-        trainer = task.make_trainer(task.config(**({"text": str(file)} if name == "chars" else {})))
+        trainer = task.make_trainer(
+            task.config(**({"text": str(file)} if name == "chars" else {})), tinyt.device("cpu")
+        )
     trainer.model.train()
     step = tinyt.compile(trainer.step) if compiled else trainer.step
     done = 0

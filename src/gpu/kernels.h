@@ -14,6 +14,7 @@ void copy_into(const Tensor& from, const Tensor& to);
 Tensor converted(const Tensor& x, DType dtype);
 Tensor contiguous_in(const Tensor& x, DType dtype);
 void run_copy(const KernelCall& call);
+void run_reshape(const KernelCall& call);
 void run_fill(const KernelCall& call);
 void run_flip(const KernelCall& call);
 void run_cat(const KernelCall& call);

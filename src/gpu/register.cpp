@@ -100,6 +100,7 @@ struct Tables {
     };
     using enum OpId;
     put(run_copy, cast, copy);
+    put(run_reshape, reshape);
     put(run_fill, fill);
     put(run_flip, flip);
     put(run_cat, cat);

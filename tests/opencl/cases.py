@@ -54,6 +54,7 @@ def test_moves():
         same(y, x)
         same(y.flip(0, 1), x.flip(0, 1))
         same(tinyt.cat([y, y[:, :0], y], 1), tinyt.cat([x, x], 1))
+        same(y.t().reshape(2, 6), x.t().reshape(2, 6))
 
 
 def test_copies_keep_the_bits_of_nans():
@@ -403,6 +404,8 @@ def test_factors_and_triangular_systems():
 
 
 def test_what_has_no_kernel_says_so():
+    with pytest.raises(NotImplementedError, match=r"add: no kernel for complex64 on opencl:0 \("):
+        tinyt.ones(3, dtype=tinyt.complex64, device=DEVICE) + 1
     with pytest.raises(NotImplementedError, match=r"poisson: no kernel on opencl:0 \(TINYT_HOST_F"):
         tinyt.poisson(tinyt.ones(3, device=DEVICE))
 

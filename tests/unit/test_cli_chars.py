@@ -178,7 +178,9 @@ def test_windows_cover_the_text_once_in_another_order():
 def test_bits_per_character_is_the_mean_over_every_character():
     """A network that knows nothing needs log2(classes), also in the last, shorter window."""
     Path("ab.txt").write_text("ab" * 200)
-    trainer = CharsTrainer(CharsConfig(text="ab.txt", context=16, width=4, layers=1))
+    trainer = CharsTrainer(
+        CharsConfig(text="ab.txt", context=16, width=4, layers=1), tinyt.device("cpu")
+    )
     for param in trainer.model.parameters():
         param.data.zero_()
     text = trainer.vocabulary.encode("ab" * 18 + "a")

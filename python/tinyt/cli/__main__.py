@@ -12,6 +12,7 @@ from tinyt.cli.chars import generate
 from tinyt.cli.errors import CommandError, one_line
 from tinyt.cli.evaluate import evaluate
 from tinyt.cli.info import info
+from tinyt.cli.place import add_device
 from tinyt.cli.tasks import TASKS
 
 _EPILOG = """\
@@ -67,6 +68,7 @@ def build_parser() -> argparse.ArgumentParser:
         description="Print the result of a run's checkpoint on the data held out.",
     )
     eval_.add_argument("run", metavar="RUN", help="run folder that `tinyt train` made")
+    add_device(eval_)
     eval_.set_defaults(command=evaluate)
 
     generate.add_arguments(

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from tinyt import nn
+from tinyt._tensor import device
 from tinyt.cli.errors import CommandError
 from tinyt.optim import AdamW
 from tinyt.optim.lr_scheduler import CosineAnnealingLR
@@ -130,10 +131,11 @@ class Trainer(ABC):
     title: str
     figures: ClassVar[tuple[str, ...]] = ()  # the names that validate() gives
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, place: device) -> None:
         manual_seed(config.seed)
-        self.config = config
+        self.config, self.place = config, place
         self.model, self.loader = self.build()
+        self.model.to(place)
         self.optimizer = AdamW(
             self.model.parameters(), lr=config.lr, weight_decay=config.weight_decay
         )
@@ -181,7 +183,7 @@ class Trainer(ABC):
         self.model.train()
         total = 0.0
         for batch in self.loader:
-            loss = step(batch)
+            loss = step(self.placed(batch))
             self.scheduler.step()
             value = loss.item()
             total += value
@@ -197,6 +199,10 @@ class Trainer(ABC):
         }
         self.history.append(record)
         return record
+
+    def placed(self, batch: Iterable[Tensor]) -> tuple[Tensor, ...]:
+        """A batch where the network is."""
+        return tuple(part.to(self.place) for part in batch)
 
     def step(self, batch: Any) -> Tensor:
         """One update of the network; its loss before."""
@@ -314,10 +320,10 @@ class Task:
     trainer: ClassVar[type[Trainer]]
 
     @classmethod
-    def make_trainer(cls, config: Config) -> Trainer:
-        """A trainer with these settings, which may ask for more than there is."""
+    def make_trainer(cls, config: Config, place: device) -> Trainer:
+        """A trainer with these settings, which may ask for more than there is, on a device."""
         try:
-            return cls.trainer(config)
+            return cls.trainer(config, place)
         except (MemoryError, ArithmeticError, ValueError, RuntimeError) as error:
             raise CommandError(
                 f"no network can be made with these settings: {error or type(error).__name__}"

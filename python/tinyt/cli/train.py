@@ -10,6 +10,7 @@ from pathlib import Path
 
 import tinyt
 from tinyt.cli.errors import CommandError, at_least, is_installed
+from tinyt.cli.place import add_device, find_device
 from tinyt.cli.progress import make_progress
 from tinyt.cli.runs import Run
 from tinyt.cli.task import Step, Task, Trainer
@@ -27,6 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser, task: type[Task]) -> None:
         metavar="N",
         help="processor threads; does not change the result (default: all cores)",
     )
+    add_device(parser)
     parser.add_argument(
         "--eager",
         action="store_true",
@@ -57,13 +59,14 @@ def train(task: type[Task], args: argparse.Namespace) -> int:
     """Trains a network, or goes on with an interrupted run."""
     if args.threads is not None:
         tinyt.set_num_threads(args.threads)
+    place = find_device(args.device)
     if args.resume is not None:
         run, its_task, config = Run.open(Path(args.resume))
         if its_task is not task:
             raise CommandError(
                 f"{run.folder} is a run of another task: tinyt train {its_task.name} --resume"
             )
-        trainer = task.make_trainer(config)
+        trainer = task.make_trainer(config, place)
         if run.has_checkpoint():
             trainer.load_state_dict(run.load_checkpoint())
             run.saved_epoch = trainer.epoch
@@ -71,7 +74,7 @@ def train(task: type[Task], args: argparse.Namespace) -> int:
             run.save_checkpoint(trainer.state_dict())
     else:
         config = task.config.from_arguments(args)
-        trainer = task.make_trainer(config)
+        trainer = task.make_trainer(config, place)
         run = Run.create(None if args.out is None else Path(args.out), task, config)
         run.save_checkpoint(trainer.state_dict())
     weights = sum(param.numel() for param in trainer.model.parameters())

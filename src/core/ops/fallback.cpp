@@ -26,19 +26,22 @@ bool may_use_host() {
   return asked;
 }
 
-[[noreturn]] void no_kernel(std::string_view op, Device device) {
-  fail(ErrorKind::NotImplemented, op, ": no kernel on ", name_of(device),
-       " (TINYT_HOST_FALLBACK=1 runs it on the CPU)");
+// What a device lacks: of a row that it has, the dtype.
+std::string lack_of(std::string_view op, Device device, std::string_view dtype = "") {
+  std::string text(op);
+  text += ": no kernel";
+  if (!dtype.empty()) text += " for " + std::string(dtype);
+  return text + " on " + std::string(name_of(device));
 }
 
 // Before a call runs on the CPU instead: NotImplementedError where that is not wanted, or there are
 // no elements to take there.
-void leave_device(std::string_view op, Device device, std::atomic<bool>& warned) {
-  if (!may_use_host() || !runtime_of(device).has_memory()) no_kernel(op, device);
+void leave_device(const std::string& lack, Device device, std::atomic<bool>& warned) {
+  require(may_use_host() && runtime_of(device).has_memory(), ErrorKind::NotImplemented, lack,
+          " (TINYT_HOST_FALLBACK=1 runs it on the CPU)");
   if (warned.exchange(true)) return;
   if (auto* warn = g_warn.load())
-    warn(std::string(op) + ": no kernel on " + std::string(name_of(device)) +
-         ": it runs on the CPU, with copies there and back (TINYT_HOST_FALLBACK=1)");
+    warn(lack + ": it runs on the CPU, with copies there and back (TINYT_HOST_FALLBACK=1)");
 }
 
 std::array<std::atomic<bool>, kOpCount> g_warned{};
@@ -117,7 +120,9 @@ Outputs run_without_kernel(OpId op, std::span<const Tensor> inputs, const Inferr
   Decompose decompose = g_decompose;
   if (has_flag(op, op_flags::fused) && decompose)
     return run_decomposed(decompose, op, inputs, inferred, device);
-  leave_device(name_of(op), device, g_warned[static_cast<size_t>(op)]);
+  const bool has_row = kernels_of(device).row(op) != nullptr;
+  leave_device(lack_of(name_of(op), device, has_row ? name_of(inferred.compute) : ""), device,
+               g_warned[static_cast<size_t>(op)]);
   return run_on_host(op, inputs, inferred, device);
 }
 
@@ -161,7 +166,7 @@ void copy_into(std::string_view op, const Tensor& from, const Tensor& to) {
   if (const Kernels& kernels = eager_kernels_of(device); kernels.copy_into) [[likely]]
     return kernels.copy_into(from, to);
   if (to.numel() == 0) return;
-  leave_device(op, device, g_copy_warned);
+  leave_device(lack_of(op, device), device, g_copy_warned);
   const Tensor piece = piece_of(to), copy = copied(piece, {});
   kernels_of({}).copy_into(on_host(from), seen_in(copy, to));
   copy_between(copy, piece);
@@ -171,7 +176,7 @@ int64_t count_nonzero(OpId op, const Tensor& x) {
   const Device device = x.device();
   if (const Kernels& kernels = kernels_of(device); kernels.count_nonzero) [[likely]]
     return kernels.count_nonzero(x);
-  leave_device(name_of(op), device, g_count_warned);
+  leave_device(lack_of(name_of(op), device), device, g_count_warned);
   return kernels_of({}).count_nonzero(on_host(x));
 }
 

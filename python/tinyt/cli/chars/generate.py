@@ -11,6 +11,7 @@ from tinyt.autograd import no_grad
 from tinyt.cli.chars.data import Vocabulary
 from tinyt.cli.chars.task import Chars, CharsConfig, make_model
 from tinyt.cli.errors import CommandError, at_least, number
+from tinyt.cli.place import add_device, find_device
 from tinyt.cli.runs import Run
 from tinyt.cli.task import UNFIT, unfit
 from tinyt.models import CharTransformer
@@ -38,15 +39,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--seed", type=at_least(0), default=0, metavar="N", help="of the choices (default: 0)"
     )
+    add_device(parser)
     parser.set_defaults(command=generate)
 
 
 def generate(args: argparse.Namespace) -> int:
     """Prints the prompt and how the network goes on, character by character."""
+    place = find_device(args.device)
     model, vocabulary = _open(Path(args.run))
+    model.to(place)
     if not args.prompt:
         raise CommandError("the prompt must have at least one character")
-    prompt = vocabulary.encode(args.prompt)
+    prompt = vocabulary.encode(args.prompt).to(place)
     generator = Generator()
     generator.manual_seed(args.seed)
     print(args.prompt, end="", flush=True)

@@ -110,11 +110,11 @@ class CharsTrainer(Trainer):
         with no_grad():
             for i in range(0, len(starts), _EVAL_BATCH):
                 batch = cut(text, ops.tensor(starts[i : i + _EVAL_BATCH]), context)
-                total += self.loss(batch).item() * batch[0].numel()
+                total += self.loss(self.placed(batch)).item() * batch[0].numel()
             rest = count % context
             if rest:
                 batch = cut(text, ops.tensor([count - rest]), rest)
-                total += self.loss(batch).item() * rest
+                total += self.loss(self.placed(batch)).item() * rest
         return total / count / math.log(2)
 
     def state_dict(self) -> dict[str, Any]:

@@ -89,8 +89,8 @@ class DigitsTrainer(Trainer):
         """The logits of a part's images with the network in evaluation mode."""
         self.model.eval()
         with no_grad():
-            logits: Tensor = self.model(part.images)
-        return logits
+            logits: Tensor = self.model(part.images.to(self.place))
+        return logits.cpu()
 
 
 def accuracy(logits: Tensor, part: Part) -> float:
