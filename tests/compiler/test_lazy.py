@@ -22,8 +22,6 @@ from fuzz.steps import Net
 from sampling import assert_same_bits, flat
 from tinyt import Tensor, lazy
 
-pytestmark = pytest.mark.host
-
 
 @pytest.fixture(autouse=True)
 def own_cache() -> Iterator[None]:
@@ -87,7 +85,14 @@ LOOKS: dict[str, Callable[[Tensor], object]] = {
 }
 
 
-@pytest.mark.parametrize("look", LOOKS.values(), ids=LOOKS.keys())
+@pytest.mark.parametrize(
+    "look",
+    [
+        pytest.param(look, marks=[pytest.mark.host] if name in ("buffer", "dlpack") else [])
+        for name, look in LOOKS.items()
+    ],
+    ids=LOOKS.keys(),
+)
 def test_a_look_ends_the_wait(look: Callable[[Tensor], object]) -> None:
     def function(x: Tensor) -> tuple[object, Tensor]:
         y = (x * 0.5 - 1).tanh()
@@ -263,6 +268,7 @@ def test_the_cache_is_bounded_and_can_be_cleared() -> None:
     assert lazy.cache_info() == (0, 0, most, 0)
 
 
+@pytest.mark.host
 def test_regions_fuse() -> None:
     """One step a region: what lies between is never in memory."""
     x = ramp(300, 1000)
@@ -402,6 +408,7 @@ def test_a_write_outside_waits_for_what_reads_before_it() -> None:
     assert y.tolist() == want
 
 
+@pytest.mark.host
 def test_memory_that_numpy_sees() -> None:
     """It is read when the operation is called, and written at once."""
     array = np.arange(4, dtype=np.float32)
@@ -422,6 +429,7 @@ def test_memory_that_numpy_sees() -> None:
     assert_same_bits(both, ramp(4) * 2 + tinyt.arange(4).float() + ramp(4))
 
 
+@pytest.mark.host
 def test_an_array_over_memory_that_was_read_before() -> None:
     x = ramp(4)
     with lazy():
@@ -432,6 +440,7 @@ def test_an_array_over_memory_that_was_read_before() -> None:
     assert z.tolist() == [10.0] * 4
 
 
+@pytest.mark.host
 def test_memory_is_recorded_again_when_the_array_is_gone() -> None:
     x = ramp(4)
     array = x.numpy(force=True)
@@ -444,6 +453,7 @@ def test_memory_is_recorded_again_when_the_array_is_gone() -> None:
 # ---- gradients, random numbers, training
 
 
+@pytest.mark.host
 def test_gradients() -> None:
     def function(x: Tensor, w: Tensor) -> list[Any]:
         y = F.layer_norm((x @ w).tanh(), (3,)) * w.sum()
@@ -606,6 +616,7 @@ def test_an_exception_inside_the_block() -> None:
     assert_same_bits(x, ramp(4) + 1)
 
 
+@pytest.mark.host
 def test_memory_that_is_short() -> None:
     x = tinyt.ones(1000)
     with lazy():

@@ -202,7 +202,9 @@ def test_several_threads() -> None:
 def test_a_dtype_without_a_kernel() -> None:
     x = tinyt.randn(4, device=PLACE)
     np.testing.assert_array_equal(tinyt.acosh(x.abs() + 1).cpu(), tinyt.acosh(x.cpu().abs() + 1))
-    with pytest.raises(NotImplementedError, match=r"acosh: no kernel for float64 on host2:1 \(TINYT_HOST_"):
+    with pytest.raises(
+        NotImplementedError, match=r"acosh: no kernel for float64 on host2:1 \(TINYT_HOST_"
+    ):
         tinyt.acosh(x.double())
 
 

@@ -203,6 +203,30 @@ def test_compiled_functions():
             same(got, want)
 
 
+def test_operations_that_wait():
+    """`tinyt.lazy` fuses them, as on the CPU; what is on another device runs between."""
+
+    def step(x, y):
+        y.mul_(0.5)
+        z = (x + y).sigmoid() * 2
+        return (z - z.mean(1, keepdim=True)).t() + tinyt.ones(50, 6, device=x.device)
+
+    for turn in range(3):
+        x, y = tinyt.randn(6, 50), tinyt.randn(6, 50)
+        a, b = x.to(DEVICE), y.to(DEVICE)
+        before = tinyt.lazy.cache_info()
+        with tinyt.lazy():
+            got = step(a, b)
+            beside = step(x, y.clone())
+            more = got.cpu() + beside
+            again = got * 2
+        same(got, step(x, y))
+        same(b, y)
+        same(again, got.cpu() * 2)
+        np.testing.assert_array_equal(more.numpy(), (got.cpu() + beside).numpy())
+        assert tinyt.lazy.cache_info().hits - before.hits == (2 if turn else 0)
+
+
 def test_compiled_divisions_are_checked():
     divide = tinyt.compile(lambda x, y: (x + 1) // y + 1)
     x = tinyt.tensor([5, 6], device=DEVICE)

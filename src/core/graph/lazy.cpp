@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "core/base/checked.h"
+#include "core/device/runtime.h"
 #include "core/graph/graph.h"
 #include "core/memory/thread_pointer.h"
 #include "core/ops/seam.h"
@@ -65,6 +66,16 @@ bool is_shared(const Tensor& x) {
   return x.storage().release_foreign || x.storage().exports.load(std::memory_order_relaxed) > 0;
 }
 
+// Of a call's tensors that are no numbers of Python.
+Device place_of(std::span<const Tensor> inputs) {
+  const auto found =
+      std::ranges::find_if_not(inputs, [](const Tensor& t) { return t.impl()->is_scalar; });
+  return found == inputs.end() ? Device{} : found->device();
+}
+
+// Tensors of others have no values.
+bool can_record(Device device) { return device == Device{} || runtime_of(device).has_memory(); }
+
 bool fits(std::span<const Tensor> inputs, const Attrs& attrs, size_t rank) {
   return inputs.size() <= LazyRegion::kMostInputs && attrs.ints.size() <= LazyRegion::kMostInts &&
          attrs.floats.size() <= LazyRegion::kMostFloats && rank <= LazyRegion::kMostRank &&
@@ -118,7 +129,8 @@ void settle_slowly(Storage& storage) {
     Lazy* const owner = storage.lazy.load(std::memory_order_acquire);
     if (!owner) return;
     if (owner == kNeverMade) fail(ErrorKind::Runtime, *storage.fault);
-    const bool has_memory = storage.buffer.host || storage.buffer.bytes == 0;
+    const bool has_memory =
+        storage.buffer.host || storage.buffer.handle || storage.buffer.bytes == 0;
     if (owner == t_running && has_memory) return;  // an operation of the run itself
     if (owner == last || owner == t_running) fail_unfinished(owner);
     last = owner;
@@ -187,12 +199,12 @@ bool Lazy::holds(const Tensor& x) const {
 }
 
 // What others may write is read now: copied where the operation waits for another operand anyway.
-bool Lazy::prepare(std::span<const Tensor>& inputs, std::vector<Tensor>& copies) {
+bool Lazy::prepare(std::span<const Tensor>& inputs, std::vector<Tensor>& copies, Device device) {
   bool shared = false, waits = false, weak = !inputs.empty();
   for (const Tensor& t : inputs) {
     const Lazy* owner = t.storage().lazy.load(std::memory_order_acquire);
     if (owner && owner != this) materialize(t);
-    if (t.is_recorded() || t.device() != Device{}) return false;
+    if (t.is_recorded() || (t.device() != device && !t.impl()->is_scalar)) return false;
     shared |= is_shared(t);
     waits |= owner == this;
     weak &= t.impl()->is_scalar;
@@ -212,7 +224,7 @@ bool Lazy::prepare(std::span<const Tensor>& inputs, std::vector<Tensor>& copies)
 bool Lazy::prepare_write(const Tensor& to) {
   const Lazy* owner = to.storage().lazy.load(std::memory_order_acquire);
   if (owner && owner != this) materialize(to);
-  if (is_shared(to) || to.is_recorded() || to.device() != Device{}) return false;
+  if (is_shared(to) || to.is_recorded() || !can_record(to.device())) return false;
   bool is_ours;
   {
     const Locked lock(*this);
@@ -220,6 +232,12 @@ bool Lazy::prepare_write(const Tensor& to) {
   }
   if (to.storage().held.load(std::memory_order_acquire) > (is_ours ? 1 : 0)) settle_all();
   return true;
+}
+
+void Lazy::go_to(Device device) {
+  if (region_.device == device) return;
+  flush();
+  region_.device = device;
 }
 
 int64_t Lazy::slot_for(const Tensor& x) {
@@ -292,6 +310,7 @@ void Lazy::keep_short() {
 Tensor Lazy::make(const Dims& shape, DType dtype) {
   Ref<Storage> storage(new Storage);
   storage->buffer.bytes = bytes_of("lazy", shape, dtype);
+  storage->buffer.device = region_.device;
   storage->value = static_cast<int64_t>(region_.slots.size());
   storage->held.store(1, std::memory_order_relaxed);
   storage->lazy.store(this, std::memory_order_release);
@@ -304,7 +323,9 @@ Tensor Lazy::make(const Dims& shape, DType dtype) {
 bool Lazy::record(OpId op, std::span<const Tensor> inputs, const Attrs& attrs,
                   const Inferred& inferred, Outputs& out) {
   if (has_flag(op, op_flags::dynamic_shape)) return false;
-  if (has_flag(op, op_flags::on_device) && device_in(op, inferred.attrs) != Device{}) return false;
+  const bool is_placed = has_flag(op, op_flags::on_device);
+  const Device device = is_placed ? device_in(op, inferred.attrs) : place_of(inputs);
+  if (op == OpId::to_device || !can_record(device)) return false;
   keep_short();
   if (inferred.is_view) {
     const Locked lock(*this);
@@ -318,8 +339,9 @@ bool Lazy::record(OpId op, std::span<const Tensor> inputs, const Attrs& attrs,
     return true;
   }
   std::vector<Tensor> copies;
-  if (!fits(inputs, attrs, 0) || !prepare(inputs, copies)) return false;
+  if (!fits(inputs, attrs, 0) || !prepare(inputs, copies, device)) return false;
   const Locked lock(*this);
+  go_to(device);
   begin_call(LazyRegion::Call, op, inputs, attrs);
   out = Outputs(info(op).outputs);
   for (int i = 0; i < info(op).outputs; ++i) out[i] = make(inferred.shape[i], inferred.dtype[i]);
@@ -342,8 +364,9 @@ bool Lazy::record_into(OpId op, std::span<const Tensor> inputs, const Attrs& att
   std::vector<Tensor> copies;
   if (has_flag(op, op_flags::dynamic_shape) || !fits(inputs, attrs, out.shape().size()))
     return false;
-  if (!prepare_write(out) || !prepare(inputs, copies)) return false;
+  if (!prepare_write(out) || !prepare(inputs, copies, out.device())) return false;
   const Locked lock(*this);
+  go_to(out.device());
   begin_call(LazyRegion::Into, op, inputs, attrs);
   add_written(out);
   return true;
@@ -355,8 +378,10 @@ bool Lazy::record_assign(const Tensor& to, const Tensor& from) {
   std::span<const Tensor> source(&from, 1);
   if (!fits(source, {}, to.shape().size()) || !prepare_write(to)) return false;
   // A number alone is no constant here.
-  if (!(from.impl()->is_scalar && !from.is_recorded()) && !prepare(source, copies)) return false;
+  if (!(from.impl()->is_scalar && !from.is_recorded()) && !prepare(source, copies, to.device()))
+    return false;
   const Locked lock(*this);
+  go_to(to.device());
   begin_call(LazyRegion::Assign, OpId::copy, source, {});
   add_written(to);
   return true;

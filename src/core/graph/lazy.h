@@ -43,6 +43,7 @@ struct LazyRegion {
   // operand: slot, dtype and rank in one word, offset, sizes, strides where it is not dense; or
   // -1 - dtype: the next number.
   std::vector<int64_t> words;
+  Device device;  // of all of them
   std::vector<Slot> slots;
   std::unordered_map<const Storage*, int64_t> slot_of;  // of what was there
   // The words that count elements from a storage's first one, which the key must not.
@@ -72,9 +73,12 @@ class Lazy {
 
  private:
   class Locked;
-  // Operands as they may be recorded; false: the operation must run now.
-  bool prepare(std::span<const Tensor>& inputs, std::vector<Tensor>& copies);
+  // Operands as they may be recorded, with a result on that device; false: the operation must run
+  // now.
+  bool prepare(std::span<const Tensor>& inputs, std::vector<Tensor>& copies, Device device);
   bool prepare_write(const Tensor& to);
+  // What comes now is on that device: runs what has been recorded on another one.
+  void go_to(Device device);
   void keep_short();
   bool makes(const Tensor& x) const;
   bool holds(const Tensor& x) const;

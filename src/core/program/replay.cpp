@@ -129,6 +129,12 @@ Tensor argument_of(const Slot& slot, Ref<Storage> storage, int64_t offset) {
                               slot.dtype);
 }
 
+Ref<Storage> storage_on(Device device) {
+  Ref<Storage> storage(new Storage);
+  storage->buffer.device = device;
+  return storage;
+}
+
 // What runs a region's operations, one for all regions of the same words.
 struct Planned {
   RunMutex mutex;  // of the numbers
@@ -148,7 +154,7 @@ class Recording : public Replay {
     }
     for (size_t i = 0; i < whole_.size(); ++i)
       if (!region.slots[i].made)
-        whole_[i] = graph_.add_argument(argument_of(region.slots[i], Ref<Storage>(new Storage), 0));
+        whole_[i] = graph_.add_argument(argument_of(region.slots[i], storage_on(region.device), 0));
   }
 
   const Tensor& whole(size_t slot) const { return whole_[slot]; }
@@ -276,7 +282,8 @@ class OneByOne : public Replay {
 
 std::vector<int64_t> Run::key() const {
   std::vector<int64_t> key;
-  key.reserve(region_.words.size() + region_.slots.size() + 2);
+  key.reserve(region_.words.size() + region_.slots.size() + 3);
+  key.push_back(code_of(region_.device));
   key.push_back(static_cast<int64_t>(default_dtype()));
   key.push_back(static_cast<int64_t>(region_.slots.size()));
   for (size_t i = 0; i < region_.slots.size(); ++i) {
