@@ -137,6 +137,12 @@ sanitizer_environment() {
   echo "PYTHONMALLOC=malloc"
 }
 
+# fraction F: how much of the suite a sample takes: F, or less where all of it took more than a
+# quarter of an hour ($SUITE_SECONDS).
+fraction() {
+  awk -v f="$1" -v s="$SUITE_SECONDS" 'BEGIN { print s > 900 ? f * 900 / s : f }'
+}
+
 # sanitized VENV COMMAND...: runs the command on the build with sanitizers.
 sanitized() {
   local venv=$1 variables
