@@ -5,6 +5,7 @@
 #include "core/base/error.h"
 #include "core/graph/graph.h"
 #include "core/ops/dispatch.h"
+#include "core/ops/to_device.h"
 #include "gpu/kernels.h"
 #include "gpu/launch.h"
 #include "gpu/map_kernel.h"
@@ -75,8 +76,20 @@ bool transpose(const Tensor& from, const Tensor& to) {
   return true;
 }
 
+// Whether the driver copies it best: on a CPU it does so in one thread.
+bool is_one_piece(const Tensor& from, const Tensor& to) {
+  constexpr int64_t kMostBytes = 1 << 17;
+  const Device device = to.device();
+  if (from.device() != device || from.shape() != to.shape() || !from.is_contiguous() ||
+      !to.is_contiguous())
+    return false;
+  return to.numel() * static_cast<int64_t>(to.itemsize()) <= kMostBytes ||
+         driver_of(device).launch_model(device.index).least_block == 1;
+}
+
 // To memory of the same dtype.
 void copy_bits(const Tensor& from, const Tensor& to) {
+  if (is_one_piece(from, to)) return copy_between(from, to);
   const DType bits = MapKernel::bits_type(to.dtype());
   if (to.dtype() == DType::Complex128) {
     for (const int64_t part : {0, 1}) copy_bits(part_of(from, bits, part), part_of(to, bits, part));
