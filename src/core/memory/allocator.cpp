@@ -21,7 +21,7 @@ CachingAllocator::CachingAllocator() {
   set_allocator_fork_handlers(&kHandlers);
 }
 
-Error CachingAllocator::refusal(const char* why, size_t bytes) {
+BackendError CachingAllocator::refusal(const char* why, size_t bytes) {
   const int64_t limit = limit_;
   return {ErrorKind::OutOfMemory, "memory: " + std::string(why) + ", asked for " +
                                       std::to_string(bytes) + " bytes, limit " +

@@ -15,7 +15,7 @@
 #include <cstdint>
 #include <mutex>
 
-#include "core/base/error.h"
+#include "core/base/backend_error.h"
 #include "core/memory/allocator.h"
 #include "core/memory/owner_lock.h"
 #include "core/memory/pages.h"
@@ -55,7 +55,7 @@ class CachingAllocator final : public Allocator {
   [[gnu::noinline]] void release_slowly(const Buffer& block, size_t cls) noexcept;
   [[gnu::noinline]] void relieve(ThreadCache& cache, size_t cls) noexcept;
   [[gnu::noinline]] void settle(ThreadCache& cache) noexcept;
-  Error refusal(const char* why, size_t bytes);
+  BackendError refusal(const char* why, size_t bytes);
   bool admit(size_t bytes);
   void update_guard() { guarded_ = limit_ != 0 || fail_in_ != 0; }
   ThreadCache* open_thread() noexcept;

@@ -10,7 +10,7 @@
 #include <string>
 #include <utility>
 
-#include "core/base/error.h"
+#include "core/base/backend_error.h"
 
 namespace tinyt::memory {
 
@@ -51,9 +51,10 @@ Buffer DeviceCache::take(size_t bytes) {
       ++counts_.system_allocations;
       return made;
     }
-    require(attempt == 0, ErrorKind::OutOfMemory, "memory: ", name_of(device_),
-            " has no more, asked for ", bytes, " bytes, in use ",
-            statistics().current_bytes - static_cast<int64_t>(bytes));
+    if (attempt > 0)
+      fail_in_backend(ErrorKind::OutOfMemory, "memory: ", name_of(device_),
+                      " has no more, asked for ", bytes, " bytes, in use ",
+                      statistics().current_bytes - static_cast<int64_t>(bytes));
     empty_cache();
   }
 }
@@ -62,13 +63,15 @@ Buffer DeviceCache::allocate(size_t bytes) {
   Buffer buffer;
   const auto n = static_cast<int64_t>(bytes);
   if (bytes > 0 && runtime_.has_memory()) {
-    require(bytes <= kMost, ErrorKind::OutOfMemory, "memory: ", name_of(device_), " was asked for ",
-            bytes, " bytes");
+    if (bytes > kMost)
+      fail_in_backend(ErrorKind::OutOfMemory, "memory: ", name_of(device_), " was asked for ",
+                      bytes, " bytes");
     {
       const Lock lock(mutex_);
-      require(limit_ == 0 || n <= limit_ - counts_.current_bytes, ErrorKind::OutOfMemory,
-              "memory: the limit of ", name_of(device_), " is reached, asked for ", bytes,
-              " bytes, limit ", limit_, ", in use ", counts_.current_bytes);
+      if (limit_ != 0 && n > limit_ - counts_.current_bytes)
+        fail_in_backend(ErrorKind::OutOfMemory, "memory: the limit of ", name_of(device_),
+                        " is reached, asked for ", bytes, " bytes, limit ", limit_, ", in use ",
+                        counts_.current_bytes);
       counts_.current_bytes += n;  // threads together keep to the limit
     }
     try {

@@ -4,13 +4,13 @@
 
 #include <utility>
 
-#include "core/base/error.h"
+#include "core/base/backend_error.h"
 
 namespace tinyt::memory {
 
-class SetToFail : public Error {
+class SetToFail : public BackendError {
  public:
-  explicit SetToFail(Error refusal) : Error(std::move(refusal)) {}
+  explicit SetToFail(BackendError refusal) : BackendError(std::move(refusal)) {}
 };
 
 }  // namespace tinyt::memory

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "core/base/backend_error.h"
 #include "core/graph/capture_log.h"
 #include "core/graph/graph.h"
 #include "core/graph/lazy.h"
@@ -158,7 +159,8 @@ Outputs record(Graph& graph, OpId op, std::span<const Tensor> inputs, const Attr
 
 }  // namespace
 
-Outputs dispatch(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, Attrs* normalised) {
+Outputs dispatch(OpId op, std::span<const Tensor> inputs, const Attrs& attrs,
+                 Attrs* normalised) try {
   if (Graph* graph = recording()) [[unlikely]]
     return record(*graph, op, inputs, attrs, normalised);
   Inferred inferred;
@@ -171,9 +173,13 @@ Outputs dispatch(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, At
   }
   if (!inferred.is_view || inputs[0].is_recorded()) check_recorded(op, inputs);
   return execute(op, inputs, inferred);
+} catch (BackendError& error) {
+  error.name_op(name_of(op));
+  throw;
 }
 
-void dispatch_into(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, const Tensor& out) {
+void dispatch_into(OpId op, std::span<const Tensor> inputs, const Attrs& attrs,
+                   const Tensor& out) try {
   CaptureLog::Scope scope(recording());
   Inferred inferred;
   infer(op, inputs, attrs, inferred);
@@ -207,6 +213,9 @@ void dispatch_into(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, 
     copy_into(name_of(op), result, out);
   }
   out.count_write();
+} catch (BackendError& error) {
+  error.name_op(name_of(op));
+  throw;
 }
 
 void dispatch_out(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, Tensor& out) {
@@ -219,7 +228,7 @@ void dispatch_out(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, T
   dispatch_into(op, inputs, attrs, out);
 }
 
-void assign(const Tensor& to, const Tensor& from) {
+void assign(const Tensor& to, const Tensor& from) try {
   CaptureLog::Scope scope(recording());
   const Dims shape = broadcast("copy_", to.shape(), from.shape());
   if (!(shape == to.shape()))
@@ -245,6 +254,9 @@ void assign(const Tensor& to, const Tensor& from) {
     copy_into("copy_", source, to);
   }
   to.count_write();
+} catch (BackendError& error) {
+  error.name_op("copy_");
+  throw;
 }
 
 Tensor contiguous(const Tensor& x) {

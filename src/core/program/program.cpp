@@ -1,5 +1,6 @@
 #include "core/program/program.h"
 
+#include "core/base/backend_error.h"
 #include "core/base/parallel.h"
 #include "core/memory/spare.h"
 #include "core/ops/fallback.h"
@@ -86,6 +87,17 @@ void Program::forget_lost_run() {
   std::construct_at(&made_);
 }
 
+void Program::take(Plan::BufferEvent& event) {
+  Buffer& block = event.memory.storage->buffer;
+  try {
+    block = memory::allocator_of(block.device).allocate(event.memory.bytes);
+  } catch (BackendError& error) {
+    error.name_op(ops_of(plan_.steps[event.step]));
+    throw;
+  }
+  if (event.use == Plan::Use::Arena) place(plan_.arenas[event.arena]);
+}
+
 void Program::place(const Plan::Arena& arena) {
   const Buffer& all = arena.memory.storage->buffer;
   const auto& [first, offset] = arena.placed[0];
@@ -93,6 +105,19 @@ void Program::place(const Plan::Arena& arena) {
   const Buffer& was = first->buffer;
   if (was.host == there.host && was.handle == there.handle && was.offset == there.offset) return;
   for (const auto& [storage, from] : arena.placed) put_in(*storage, all.part(from, 0));
+}
+
+// What a step runs, in errors; empty of what runs programs of its own.
+std::string Program::ops_of(const Plan::Step& step) const {
+  constexpr size_t kMostNames = 4;
+  if (step.kind == Plan::Kind::ExternalOp) return "";
+  if (step.kind == Plan::Kind::Copy) return "copy";
+  if (step.kind == Plan::Kind::Op) return std::string(name_of(step.op));
+  const std::vector<OpId>& ops = plan_.regions[step.index].ops;
+  std::string names;
+  for (size_t i = 0; i < std::min(ops.size(), kMostNames); ++i)
+    names.append(i == 0 ? "" : ", ").append(name_of(ops[i]));
+  return ops.size() > kMostNames ? names + ", ..." : names;
 }
 
 void Program::execute(const Plan::Step& step, const RngOffsets& draws) {
@@ -117,11 +142,16 @@ void Program::execute(const Plan::Step& step, const RngOffsets& draws) {
 void Program::run_step(int64_t step, const RngOffsets& draws, RunObserver* observer,
                        memory::Spare* spare) {
   if (observer) observer->before(static_cast<size_t>(step));
-  if (spare) {
-    const memory::Substitute instead(spare);
-    execute(plan_.steps[step], draws);
-  } else {
-    execute(plan_.steps[step], draws);
+  try {
+    if (spare) {
+      const memory::Substitute instead(spare);
+      execute(plan_.steps[step], draws);
+    } else {
+      execute(plan_.steps[step], draws);
+    }
+  } catch (BackendError& error) {
+    error.name_op(ops_of(plan_.steps[step]));
+    throw;
   }
   if (observer) observer->after(static_cast<size_t>(step));
 }
@@ -146,11 +176,7 @@ void Program::run_steps(const RngOffsets& draws, RunObserver* observer) {
   auto group = plan_.groups.begin();
   std::optional<memory::Spare> spare;
   for (int64_t s = 0; s < static_cast<int64_t>(plan_.steps.size()); ++s) {
-    for (; taken != plan_.allocs.end() && taken->step == s; ++taken) {
-      Buffer& block = taken->memory.storage->buffer;
-      block = memory::allocator_of(block.device).allocate(taken->memory.bytes);
-      if (taken->use == Plan::Use::Arena) place(plan_.arenas[taken->arena]);
-    }
+    for (; taken != plan_.allocs.end() && taken->step == s; ++taken) take(*taken);
     if (s == plan_.first_write && spare_.bytes > 0) spare.emplace(spare_.bytes);
     memory::Spare* const from = spare ? &*spare : nullptr;
     if (group != plan_.groups.end() && group->first == s) {

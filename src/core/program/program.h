@@ -74,7 +74,9 @@ class Program {
   static void forget(Plan::ResultBuffer& memory);
   void bind(std::span<const Tensor> arguments);
   void set_draws(const RngOffsets& draws);
+  void take(Plan::BufferEvent& event);
   void place(const Plan::Arena& arena);
+  std::string ops_of(const Plan::Step& step) const;
   void forget_lost_run();
   void run_steps(const RngOffsets& draws, RunObserver* observer);
   void run_group(const ConcurrentGroup& group, const RngOffsets& draws, RunObserver* observer,
