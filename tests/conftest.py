@@ -23,6 +23,9 @@ hypothesis.settings.register_profile(
 hypothesis.settings.register_profile("long", max_examples=2000, deadline=None, print_blob=True)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
+# Kernels are compiled as in a process that is the first one; others that tests start have it, too.
+os.environ.setdefault("TINYT_KERNEL_CACHE_DIR", "")
+
 # A process that does not seed draws differently in each run; tests draw the same.
 tinyt.manual_seed(tinyt.Generator().initial_seed())
 

@@ -5,11 +5,13 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/error.h"
+#include "core/base/backend_error.h"
 #include "core/device/runtime.h"
 #include "core/graph/graph.h"
 #include "core/ops/dispatch.h"
 #include "core/ops/mode.h"
+#include "gpu/driver.h"
+#include "gpu/kernel_cache.h"
 #include "meta/register.h"
 #include "opencl/register.h"
 
@@ -37,6 +39,11 @@ inline void need_device_kind(const std::string& name) {
   if (name == "meta") meta::register_meta();
   if (name == "opencl") opencl::register_opencl();
 }
+// What is to be told of a kind of device that is there now; mostly empty.
+inline std::string take_device_warning(const std::string& name) {
+  const auto kind = find_device_kind(name);
+  return kind && gpu::has_driver(*kind) ? gpu::KernelCache::take_warning() : "";
+}
 // (hardware, bytes of memory or 0) of the devices of such a kind, which is not registered by that.
 inline std::vector<std::pair<std::string, int64_t>> look_for_devices(const std::string& name) {
   require(name == "opencl", ErrorKind::Value, "no kind ", name, " in the tree");
@@ -58,7 +65,12 @@ inline std::string device_names() {
 }
 inline void synchronise_device(int64_t code) {
   const Device device = device_of(code);
-  runtime_of(device).synchronise(device.index);
+  try {
+    runtime_of(device).synchronise(device.index);
+  } catch (BackendError& error) {
+    error.name_op("synchronize");
+    throw;
+  }
 }
 inline std::string device_hardware(int64_t code) {
   const Device device = device_of(code);

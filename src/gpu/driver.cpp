@@ -1,6 +1,7 @@
 #include "gpu/driver.h"
 
-#include "core/base/error.h"
+#include "core/base/backend_error.h"
+#include "core/memory/device_cache.h"
 #include "core/ops/ops.h"
 
 namespace tinyt::gpu {
@@ -25,16 +26,30 @@ void Driver::synchronise(int index) {
 const Buffer& Driver::faults(int index) {
   const std::lock_guard<std::mutex> lock(mutex_);
   Faults& found = faults_[index];
-  if (found.words.handle == nullptr) {
-    constexpr size_t kBytes = kFaultWords * sizeof(int64_t);
-    found.words = allocate(kBytes, index);
-    require(found.words.handle != nullptr, ErrorKind::OutOfMemory,
-            "memory: the device has none for faults");
-    found.words.device.index = static_cast<uint8_t>(index);
-    fill(found.words, 0, kBytes, 0);
-  }
+  if (found.words.handle == nullptr) found.words = new_faults(index);
   found.may_be = true;
   return found.words;
+}
+
+// Zeros. They stay for good and are no tensor's, so they are not counted with these.
+Buffer Driver::new_faults(int index) {
+  constexpr size_t kBytes = kFaultWords * sizeof(int64_t);
+  Buffer words = allocate(kBytes, index);
+  if (words.handle == nullptr) {
+    memory::cache_of(device_at(index)).empty_cache();
+    words = allocate(kBytes, index);
+  }
+  if (words.handle == nullptr)
+    fail_in_backend(ErrorKind::OutOfMemory, "memory: ", name_of(device_at(index)),
+                    " has no more, asked for ", kBytes, " bytes");
+  words.device = device_at(index);
+  try {
+    fill(words, 0, kBytes, 0);
+  } catch (...) {
+    free(words);
+    throw;
+  }
+  return words;
 }
 
 void Driver::raise_faults(int index) {
@@ -43,10 +58,10 @@ void Driver::raise_faults(int index) {
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto it = faults_.find(index);
     if (it == faults_.end() || !it->second.may_be) return;
-    it->second.may_be = false;
     const Buffer host{.host = words, .bytes = sizeof words};
     copy_bytes(host, 0, it->second.words, 0, sizeof words);
     if (words[0] != 0) fill(it->second.words, 0, sizeof words, 0);
+    it->second.may_be = false;  // looked at, unless the device has failed
   }
   if (words[0] == 0) return;
   const auto op = static_cast<OpId>(words[0] - 1);

@@ -22,6 +22,12 @@ struct LaunchModel {
   int64_t threads = 1;  // that are busy at once; more than that need not share rows
 };
 
+// What a kernel takes: memory, and 64-bit words.
+struct ArgumentCount {
+  size_t memory, words;
+  size_t bytes() const { return sizeof(int64_t) * (memory + words); }
+};
+
 // A kernel that a driver has built. It stays where it is as long as the process lives.
 class BuiltKernel {
  public:
@@ -38,9 +44,13 @@ class Driver : public Runtime {
   // Four words for a kernel that may find an index out of range: the number of the operation after
   // that in the op table, the index, the dimension and its size; zeros so far.
   const Buffer& faults(int index);
+  // Its devices, once it is registered.
+  Device device_at(int index) const { return {kind_, static_cast<uint8_t>(index)}; }
 
   virtual const Dialect& dialect(int index) = 0;
   virtual LaunchModel launch_model(int index) = 0;
+  // Bytes that a kernel's arguments have at most, of 8 for each memory and each word.
+  virtual size_t most_argument_bytes(int index) = 0;
   // The kernel of that name; RuntimeError with the compiler's own words where it takes no source.
   virtual BuiltKernel& build(const std::string& source, std::string_view name, int index) = 0;
   // Runs it after all that was asked of the device before: memory in the order of the kernel's
@@ -59,8 +69,11 @@ class Driver : public Runtime {
     Buffer words;
     bool may_be = false;  // since they were looked at
   };
+  friend DeviceKind register_gpu(std::string_view, Driver&, const std::vector<std::string>&);
+  Buffer new_faults(int index);
   void raise_faults(int index);
 
+  DeviceKind kind_{};
   std::mutex mutex_;  // of those that follow
   std::map<int, Faults> faults_;
 };

@@ -56,11 +56,12 @@ bool transpose(const Tensor& from, const Tensor& to) {
     return false;
   for (; line < rank - 2; ++line) space.swap(line, line + 1);
 
-  BuiltKernel& built = built_kernel(
-      device, "transpose " + std::to_string(size_of(to.dtype())) + " " + std::to_string(rank), [&] {
-        return whole_source(transpose_source(to.dtype(), rank, kKernelName, dialect), dialect);
-      });
   const TransposeWords layout(rank);
+  const std::string key =
+      "transpose " + std::to_string(size_of(to.dtype())) + " " + std::to_string(rank);
+  BuiltKernel& built = built_kernel(device, key, {2, layout.count()}, [&] {
+    return whole_source(transpose_source(to.dtype(), rank, kKernelName, dialect), dialect);
+  });
   SmallVec<int64_t, 48> words(layout.count());
   const Tensor* sides[] = {&from, &to};
   for (size_t d = 0; d < rank; ++d) words[layout.size(d)] = space.shape[d];

@@ -44,6 +44,9 @@ class WordLayout {
   size_t lines() const { return count_ - 1; }
   size_t count() const { return count_; }
 
+  // What `buffers` loads and stores take at most.
+  static size_t most(size_t rank, size_t buffers) { return rank + buffers * (rank + 1) + 2; }
+
  private:
   std::vector<size_t> loads_, stores_;
   size_t count_ = 0;

@@ -9,7 +9,7 @@
 #include <mutex>
 #include <unordered_map>
 
-#include "core/base/error.h"
+#include "core/base/backend_error.h"
 #include "core/base/fork.h"
 #include "core/ops/kernels.h"
 
@@ -115,8 +115,14 @@ int64_t first_element(const Tensor& t) {
   return t.offset() + static_cast<int64_t>(buffer.offset / t.itemsize());
 }
 
-BuiltKernel& built_kernel(Device device, const std::string& key,
+BuiltKernel& built_kernel(Device device, const std::string& key, ArgumentCount arguments,
                           const std::function<std::string()>& source) {
+  if (const size_t most = driver_of(device).most_argument_bytes(device.index);
+      arguments.bytes() > most)
+    fail_in_backend(ErrorKind::NotImplemented, name_of(device), " passes a kernel at most ", most,
+                    " bytes of arguments, and ", arguments.memory,
+                    " operands with their sizes and ", "strides take ", arguments.bytes(),
+                    "; take fewer at once, or join dimensions by reshape");
   BuiltKernels& all = built_kernels(device);
   const std::lock_guard<RunMutex> lock(all.mutex);
   if (const auto it = all.kernels.find(key); it != all.kernels.end()) return *it->second;
@@ -161,11 +167,13 @@ FusedLaunch::FusedLaunch(const FusedKernel& given, std::span<const Tensor> opera
   kernel.shape = space.shape;
   kernel.reduced = reduced;
   Driver& driver = driver_of(device_);
-  built_ = &built_kernel(device_, key_of(kernel, form_), [&] {
+  layout_ = WordLayout(space.shape.size(), form_, stores.size());
+  const auto numbers = static_cast<size_t>(std::ranges::count(form_.loads, Inner::Number));
+  const ArgumentCount arguments{operands.size() - numbers + stores.size(), layout_.count()};
+  built_ = &built_kernel(device_, key_of(kernel, form_), arguments, [&] {
     const Dialect& dialect = driver.dialect(device_.index);
     return whole_source(kernel_source(kernel, form_, kKernelName, dialect), dialect);
   });
-  layout_ = WordLayout(space.shape.size(), form_, stores.size());
   fill_geometry(space, stores.size());
   share_out(space.shape, reduced, driver.launch_model(device_.index));
 }

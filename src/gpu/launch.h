@@ -16,8 +16,9 @@
 
 namespace tinyt::gpu {
 
-// The kernel of a key, made when it is asked for first. Safe from any thread.
-BuiltKernel& built_kernel(Device device, const std::string& key,
+// The kernel of a key, made when it is asked for first. NotImplementedError where the device takes
+// fewer arguments. Safe from any thread.
+BuiltKernel& built_kernel(Device device, const std::string& key, ArgumentCount arguments,
                           const std::function<std::string()>& source);
 // How many kernels a device has built so far.
 int64_t built_count(Device device);

@@ -99,7 +99,7 @@ void MapKernel::run(int64_t count, FunctionRef<void()> body, int64_t least) {
   const int64_t block =
       model.least_block == 1 ? 1 : std::max(least, ceil_div(count, model.threads));
   const std::string elements = word(count), of_thread = word(block);
-  BuiltKernel& built = built_kernel(device_, key_, [&] {
+  BuiltKernel& built = built_kernel(device_, key_, {memory_.size(), words_.size()}, [&] {
     const ScalarType index = dialect().index;
     write().open_kernel(kKernelName, arguments_, words_.size());
     write().constant(index, "thread", write().thread());

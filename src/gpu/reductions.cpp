@@ -155,11 +155,11 @@ class ReduceJob {
          {static_cast<int>(op_), static_cast<int>(x_.dtype()), static_cast<int>(to.dtype()),
           static_cast<int>(kept), static_cast<int>(reduced), static_cast<int>(dense)})
       key += " " + std::to_string(part);
-    BuiltKernel& built = built_kernel(device, key, [&] {
+    const ColumnWords layout(kept, reduced);
+    BuiltKernel& built = built_kernel(device, key, {2, layout.count()}, [&] {
       const FusedKernel kernel = single_op(op_, x_.dtype(), {&x_, 1}, to.dtype(), shape, reduced);
       return whole_source(column_source(kernel, dense, kKernelName, dialect), dialect);
     });
-    const ColumnWords layout(kept, reduced);
     SmallVec<int64_t, 48> words(layout.count());
     for (size_t d = 0; d < shape.size(); ++d) words[d] = shape[d];
     words[layout.first()] = first_element(x_);

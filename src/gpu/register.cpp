@@ -1,4 +1,5 @@
 // A GPU backend as a device: what it shares with the others, by its driver.
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <memory>
@@ -57,8 +58,22 @@ class GpuTarget final : public FusionTarget {
         limits_{.ops = 64,
                 .buffers = driver.most_buffers(),
                 .reductions = true,
-                .row_bytes = kLongestRow} {}
+                .row_bytes = kLongestRow} {
+    for (int i = 0; i < driver.device_count(); ++i)
+      argument_bytes_ = std::min(argument_bytes_, driver.most_argument_bytes(i));
+  }
   const FusionLimits& limits() const override { return limits_; }
+  // As many as there is room for in a kernel's arguments.
+  size_t most_buffers(size_t rank) const override {
+    const size_t most = limits_.buffers == 0 ? kMostBuffers : limits_.buffers;
+    const size_t dims = rank + 1;  // one of a single element is added where there are none
+    size_t count = 1;
+    const auto fits = [&](size_t n) {
+      return ArgumentCount{n, WordLayout::most(dims, n)}.bytes() <= argument_bytes_;
+    };
+    while (count < most && fits(count + 1)) ++count;
+    return count;
+  }
   bool takes(OpId op, DType compute) const override {
     if (has_flag(op, op_flags::value_error) && is_integral(compute)) return false;  // it checks
     if (info(op).kind == OpKind::Scalar) return has_definition(dialect_, op, compute);
@@ -70,9 +85,11 @@ class GpuTarget final : public FusionTarget {
 
  private:
   static constexpr int64_t kLongestRow = 1 << 20;  // bytes
+  static constexpr size_t kMostBuffers = 256;      // that operations of one kernel have
 
   const Dialect& dialect_;
   const FusionLimits limits_;
+  size_t argument_bytes_ = SIZE_MAX;
 };
 
 // ---- kernels
@@ -155,6 +172,7 @@ DeviceKind register_gpu(std::string_view name, Driver& driver,
   auto tables = std::make_unique<Tables>(driver.dialect(0));
   auto target = std::make_unique<GpuTarget>(driver);
   const DeviceKind kind = register_device(name, driver, aliases);
+  driver.kind_ = kind;
   g_drivers[static_cast<size_t>(kind)].store(&driver, std::memory_order_release);
   register_fusion_target(kind, *target.release());
   register_kernels(kind, tables.release()->kernels);

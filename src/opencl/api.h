@@ -20,19 +20,25 @@ using Program = struct ProgramTag*;
 using Kernel = struct KernelTag*;
 using Event = struct EventTag*;
 
-inline constexpr Int kSuccess = 0, kDeviceNotFound = -1, kMemoryFailure = -4, kOutOfResources = -5,
-                     kOutOfHostMemory = -6, kInvalidBufferSize = -61, kNoPlatform = -1001;
+inline constexpr Int kSuccess = 0, kDeviceNotFound = -1, kDeviceNotAvailable = -2,
+                     kMemoryFailure = -4, kOutOfResources = -5, kOutOfHostMemory = -6,
+                     kInvalidDevice = -33, kInvalidContext = -34, kInvalidQueue = -36,
+                     kInvalidBufferSize = -61, kNoPlatform = -1001;
 inline constexpr Bits kAnyType = 0xFFFFFFFF, kTypeCpu = 1 << 1, kReadWrite = 1 << 0;
 inline constexpr UInt kTrue = 1;
 
-// clGetDeviceInfo, clGetProgramBuildInfo
-inline constexpr UInt kDeviceType = 0x1000, kComputeUnits = 0x1002, kMostAllocation = 0x1010,
-                      kGlobalBytes = 0x101F, kDeviceName = 0x102B, kAvailable = 0x1027,
-                      kCompilerAvailable = 0x1028, kMostGroup = 0x1004;
-inline constexpr UInt kBuildLog = 0x1183;
+// clGetPlatformInfo; clGetDeviceInfo; clGetProgramInfo, clGetProgramBuildInfo
+inline constexpr UInt kPlatformVersion = 0x0901, kPlatformName = 0x0902;
+inline constexpr UInt kDeviceType = 0x1000, kComputeUnits = 0x1002, kMostGroup = 0x1004,
+                      kAddressBits = 0x100D, kMostAllocation = 0x1010, kMostParameters = 0x1017,
+                      kGlobalBytes = 0x101F, kAvailable = 0x1027, kCompilerAvailable = 0x1028,
+                      kDeviceName = 0x102B, kDeviceVendor = 0x102C, kDriverVersion = 0x102D,
+                      kDeviceVersion = 0x102F;
+inline constexpr UInt kBinarySizes = 0x1165, kBinaries = 0x1166, kBuildLog = 0x1183;
 
 #define TINYT_OPENCL_FUNCTIONS(F)                                                               \
   F(clGetPlatformIDs, Int, (UInt, Platform*, UInt*))                                            \
+  F(clGetPlatformInfo, Int, (Platform, UInt, size_t, void*, size_t*))                           \
   F(clGetDeviceIDs, Int, (Platform, Bits, UInt, DeviceId*, UInt*))                              \
   F(clGetDeviceInfo, Int, (DeviceId, UInt, size_t, void*, size_t*))                             \
   F(clCreateContext, Context,                                                                   \
@@ -51,8 +57,11 @@ inline constexpr UInt kBuildLog = 0x1183;
     (Queue, Memory, const void*, size_t, size_t, size_t, UInt, const Event*, Event*))           \
   F(clFinish, Int, (Queue))                                                                     \
   F(clCreateProgramWithSource, Program, (Context, UInt, const char**, const size_t*, Int*))     \
+  F(clCreateProgramWithBinary, Program,                                                         \
+    (Context, UInt, const DeviceId*, const size_t*, const unsigned char**, Int*, Int*))         \
   F(clBuildProgram, Int,                                                                        \
     (Program, UInt, const DeviceId*, const char*, void (*)(Program, void*), void*))             \
+  F(clGetProgramInfo, Int, (Program, UInt, size_t, void*, size_t*))                             \
   F(clGetProgramBuildInfo, Int, (Program, DeviceId, UInt, size_t, void*, size_t*))              \
   F(clReleaseProgram, Int, (Program))                                                           \
   F(clCreateKernel, Kernel, (Program, const char*, Int*))                                       \

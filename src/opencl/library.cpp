@@ -7,7 +7,7 @@
 #include <dlfcn.h>
 #endif
 
-#include "core/base/error.h"
+#include "core/base/backend_error.h"
 
 namespace tinyt::opencl {
 
@@ -23,7 +23,6 @@ constexpr std::string_view kHowTo =
     "install an OpenCL loader and a driver (Debian: ocl-icd-libopencl1, and pocl-opencl-icd for "
     "the CPU), or name a library by TINYT_OPENCL_LIBRARY";
 
-// Closed again unless all functions are there.
 void* opened(std::string& why) {
 #if defined(_WIN32)
   why = "not on Windows yet";
@@ -42,40 +41,66 @@ void* opened(std::string& why) {
 #endif
 }
 
+// Closed again unless all functions are there.
 Api read(void* handle) {
   Api api;
 #if !defined(_WIN32)
-#define TINYT_FIND(name, result, arguments)                                                  \
-  api.name = reinterpret_cast<decltype(api.name)>(dlsym(handle, #name));                     \
-  require(api.name != nullptr, ErrorKind::Device, "device: OpenCL's library has no ", #name, \
-          "; OpenCL 1.2 or later is needed");
+  const char* missing = nullptr;
+#define TINYT_FIND(name, result, arguments)                              \
+  api.name = reinterpret_cast<decltype(api.name)>(dlsym(handle, #name)); \
+  if (api.name == nullptr && missing == nullptr) missing = #name;
   TINYT_OPENCL_FUNCTIONS(TINYT_FIND)
 #undef TINYT_FIND
+  if (missing != nullptr) dlclose(handle);
+  require(missing == nullptr, ErrorKind::Device, "device: OpenCL's library has no ", missing,
+          "; OpenCL 1.2 or later is needed");
 #endif
   return api;
 }
 
 std::string_view name_of(Int status) {
   switch (status) {
+    case kDeviceNotFound:
+      return "device not found";
+    case kDeviceNotAvailable:
+      return "device not available";
+    case -3:
+      return "compiler not available";
     case kMemoryFailure:
       return "memory object allocation failure";
     case kOutOfResources:
       return "out of resources";
     case kOutOfHostMemory:
       return "out of host memory";
-    case kInvalidBufferSize:
-      return "invalid buffer size";
     case -11:
       return "build program failure";
+    case kInvalidDevice:
+      return "invalid device";
+    case kInvalidContext:
+      return "invalid context";
+    case kInvalidQueue:
+      return "invalid command queue";
+    case -38:
+      return "invalid memory object";
     case -48:
       return "invalid kernel";
+    case -51:
+      return "invalid argument size";
     case -52:
       return "invalid kernel arguments";
     case -54:
       return "invalid work group size";
+    case kInvalidBufferSize:
+      return "invalid buffer size";
     default:
       return "";
   }
+}
+
+// What drivers return once a device has crashed or was taken away, and then for all that follows.
+bool is_lost(Int status) {
+  return status == kDeviceNotAvailable || status == kOutOfResources || status == kInvalidDevice ||
+         status == kInvalidContext || status == kInvalidQueue;
 }
 
 }  // namespace
@@ -91,14 +116,23 @@ const Api& library() {
   return api;
 }
 
+bool is_short_of_memory(Int status) {
+  return status == kMemoryFailure || status == kOutOfResources || status == kOutOfHostMemory;
+}
+
 void check(Int status, const char* call) {
   if (status == kSuccess) [[likely]]
     return;
-  const bool memory =
-      status == kMemoryFailure || status == kOutOfResources || status == kOutOfHostMemory;
+  const ErrorKind kind = is_lost(status)              ? ErrorKind::Device
+                         : is_short_of_memory(status) ? ErrorKind::OutOfMemory
+                                                      : ErrorKind::Runtime;
   const std::string_view name = name_of(status);
-  fail(memory ? ErrorKind::OutOfMemory : ErrorKind::Runtime, "opencl: ", call, " failed with ",
-       status, name.empty() ? "" : ", ", name);
+  fail_in_backend(
+      kind, "opencl: ", call, " failed with ", status, name.empty() ? "" : ", ", name,
+      kind != ErrorKind::Device
+          ? ""
+          : "; where that goes on the device is lost, with what is on it: start another "
+            "process, or use the CPU");
 }
 
 }  // namespace tinyt::opencl

@@ -11,7 +11,11 @@ namespace tinyt::opencl {
 // says what to install where there is none.
 const Api& library();
 
-// RuntimeError, or OutOfMemory, that names the call; nothing for kSuccess.
+// Whether it may pass when memory is given back; of a call that needs none the device is lost.
+bool is_short_of_memory(Int status);
+
+// OutOfMemoryError, DeviceError where the device may be lost, or RuntimeError, that names the call;
+// nothing for kSuccess.
 void check(Int status, const char* call);
 
 }  // namespace tinyt::opencl

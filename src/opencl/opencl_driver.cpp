@@ -3,16 +3,15 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "core/base/error.h"
+#include "core/base/backend_error.h"
 #include "core/base/fork.h"
+#include "core/memory/device_cache.h"
+#include "opencl/build.h"
 #include "opencl/library.h"
 
 namespace tinyt::opencl {
 
 namespace {
-
-// Each edge of a graph rounds, and no operation is left out: nothing that relaxes arithmetic.
-constexpr const char* kOptions = "-cl-std=CL1.2";
 
 // Elements of a row that a core takes at once, some microseconds of work; threads that wait for a
 // core, so that none is idle at the end.
@@ -21,6 +20,17 @@ constexpr int64_t kThreadsPerUnit = 2048;
 constexpr size_t kGroup = 64;  // threads, of a GPU's work group
 
 Memory memory_in(const Buffer& buffer) { return static_cast<Memory>(buffer.handle); }
+
+// What a query gives, asked for its bytes first.
+template <class F>
+std::string text_of(const char* name, const F& query) {
+  size_t bytes = 0;
+  check(query(0, nullptr, &bytes), name);
+  std::string text(bytes, '\0');
+  check(query(bytes, text.data(), nullptr), name);
+  text.resize(std::min(text.find('\0'), text.size()));
+  return text;
+}
 
 }  // namespace
 
@@ -34,48 +44,84 @@ T OpenClDriver::info(DeviceId id, UInt what) const {
 }
 
 std::string OpenClDriver::text(DeviceId id, UInt what) const {
-  size_t bytes = 0;
-  check(api_.clGetDeviceInfo(id, what, 0, nullptr, &bytes), "clGetDeviceInfo");
-  std::string text(bytes, '\0');
-  check(api_.clGetDeviceInfo(id, what, bytes, text.data(), nullptr), "clGetDeviceInfo");
-  text.resize(std::min(text.find('\0'), text.size()));
-  return text;
+  return text_of("clGetDeviceInfo", [&](size_t bytes, char* to, size_t* found) {
+    return api_.clGetDeviceInfo(id, what, bytes, to, found);
+  });
+}
+
+std::string OpenClDriver::text(Platform platform, UInt what) const {
+  return text_of("clGetPlatformInfo", [&](size_t bytes, char* to, size_t* found) {
+    return api_.clGetPlatformInfo(platform, what, bytes, to, found);
+  });
 }
 
 OpenClDriver::OpenClDriver(const Api& api) : api_(api), forks_(fork_count()) {
-  UInt count = 0;
-  const Int status = api_.clGetPlatformIDs(0, nullptr, &count);
-  if (status != kNoPlatform) check(status, "clGetPlatformIDs");
-  std::vector<Platform> platforms(count);
-  if (count > 0) check(api_.clGetPlatformIDs(count, platforms.data(), nullptr), "clGetPlatformIDs");
-  for (const Platform platform : platforms) add_devices(platform);
-  require(
-      !devices_.empty(), ErrorKind::Device,
-      "device: the OpenCL library knows no device that compiles kernels; install a driver (Debian: "
-      "pocl-opencl-icd runs them on the CPU)");
+  std::string why;
+  try {
+    add_platforms(why);
+  } catch (const BackendError& error) {
+    why = error.what();
+  }
+  require(!devices_.empty(), ErrorKind::Device,
+          "device: the OpenCL library knows no device that compiles kernels",
+          why.empty() ? "" : " (", why, why.empty() ? "" : ")",
+          "; install a driver (Debian: pocl-opencl-icd runs them on the CPU)");
   // Those that are not a CPU first: they are what a program means by "opencl".
   std::ranges::stable_partition(devices_, [](const OpenClDevice& d) { return !d.is_cpu; });
 }
 
-void OpenClDriver::add_devices(Platform platform) {
+void OpenClDriver::add_platforms(std::string& why) {
   UInt count = 0;
-  const Int status = api_.clGetDeviceIDs(platform, kAnyType, 0, nullptr, &count);
-  if (status == kDeviceNotFound) return;
-  check(status, "clGetDeviceIDs");
+  const Int status = api_.clGetPlatformIDs(0, nullptr, &count);
+  if (status == kNoPlatform || (status == kSuccess && count == 0)) return;
+  check(status, "clGetPlatformIDs");
+  std::vector<Platform> platforms(count);
+  check(api_.clGetPlatformIDs(count, platforms.data(), nullptr), "clGetPlatformIDs");
+  for (const Platform platform : platforms) add_devices(platform, why);
+}
+
+// Those of a platform that answer; why some do not. One driver that fails does not take the others
+// with it.
+void OpenClDriver::add_devices(Platform platform, std::string& why) {
+  std::vector<DeviceId> ids;
+  std::string identity;
+  try {
+    UInt count = 0;
+    const Int status = api_.clGetDeviceIDs(platform, kAnyType, 0, nullptr, &count);
+    if (status == kDeviceNotFound || (status == kSuccess && count == 0)) return;
+    check(status, "clGetDeviceIDs");
+    ids.resize(count);
+    check(api_.clGetDeviceIDs(platform, kAnyType, count, ids.data(), nullptr), "clGetDeviceIDs");
+    identity = text(platform, kPlatformName) + "\n" + text(platform, kPlatformVersion);
+  } catch (const BackendError& error) {
+    why = error.what();
+    return;
+  }
+  for (const DeviceId id : ids) {
+    try {
+      add_device(id, identity);
+    } catch (const BackendError& error) {
+      why = error.what();
+    }
+  }
+}
+
+void OpenClDriver::add_device(DeviceId id, const std::string& platform) {
+  if (info<UInt>(id, kAvailable) == 0 || info<UInt>(id, kCompilerAvailable) == 0) return;
   // So that their form of kernels can be tried without one.
   const bool all_are_gpus = std::getenv("TINYT_OPENCL_AS_GPU") != nullptr;
-  std::vector<DeviceId> ids(count);
-  check(api_.clGetDeviceIDs(platform, kAnyType, count, ids.data(), nullptr), "clGetDeviceIDs");
-  for (const DeviceId id : ids) {
-    if (info<UInt>(id, kAvailable) == 0 || info<UInt>(id, kCompilerAvailable) == 0) continue;
-    devices_.push_back({.id = id,
-                        .name = text(id, kDeviceName),
-                        .bytes = info<ULong>(id, kGlobalBytes),
-                        .most_allocation = info<ULong>(id, kMostAllocation),
-                        .most_group = info<size_t>(id, kMostGroup),
-                        .units = info<UInt>(id, kComputeUnits),
-                        .is_cpu = (info<Bits>(id, kDeviceType) & kTypeCpu) != 0 && !all_are_gpus});
-  }
+  OpenClDevice found{.id = id,
+                     .name = text(id, kDeviceName),
+                     .identity = platform,
+                     .bytes = info<ULong>(id, kGlobalBytes),
+                     .most_allocation = info<ULong>(id, kMostAllocation),
+                     .most_group = info<size_t>(id, kMostGroup),
+                     .most_arguments = info<size_t>(id, kMostParameters),
+                     .units = info<UInt>(id, kComputeUnits),
+                     .is_cpu = (info<Bits>(id, kDeviceType) & kTypeCpu) != 0 && !all_are_gpus};
+  for (const UInt what : {kDeviceVendor, kDeviceName, kDeviceVersion, kDriverVersion})
+    found.identity += "\n" + text(id, what);
+  devices_.push_back(std::move(found));
 }
 
 // With its context and queue, made when it is used first. A child of a fork has none of the threads
@@ -109,12 +155,28 @@ Buffer OpenClDriver::allocate(size_t bytes, int index) {
   const OpenClDevice& on = device(index);
   if (bytes > on.most_allocation) return {};
   Int status = kSuccess;
-  const Memory memory = api_.clCreateBuffer(on.context, kReadWrite, bytes, nullptr, &status);
-  if (status == kMemoryFailure || status == kOutOfResources || status == kOutOfHostMemory ||
-      status == kInvalidBufferSize)
-    return {};
+  Memory memory = api_.clCreateBuffer(on.context, kReadWrite, bytes, nullptr, &status);
+  if (is_short_of_memory(status)) {
+    // What was given back is free when the work that uses it is done.
+    check(api_.clFinish(on.queue), "clFinish");
+    memory = api_.clCreateBuffer(on.context, kReadWrite, bytes, nullptr, &status);
+  }
+  if (is_short_of_memory(status) || status == kInvalidBufferSize) return {};
   check(status, "clCreateBuffer");
   return {.bytes = bytes, .handle = memory};
+}
+
+// Some drivers give a buffer its memory when it is used first, and are short of it then: once more,
+// when what is kept went back to them.
+template <class F>
+void OpenClDriver::enqueue(int index, const char* name, const F& call) {
+  Int status = call(device(index).queue);
+  if (is_short_of_memory(status)) [[unlikely]] {
+    memory::cache_of(device_at(index)).empty_cache();
+    wait(index);
+    status = call(device(index).queue);
+  }
+  check(status, name);
 }
 
 void OpenClDriver::free(const Buffer& buffer) noexcept {
@@ -127,19 +189,22 @@ void OpenClDriver::copy_bytes(const Buffer& to, size_t to_place, const Buffer& f
   if (bytes == 0) return;
   const size_t target = to.offset + to_place, source = from.offset + from_place;
   if (from.handle == nullptr) {
-    check(api_.clEnqueueWriteBuffer(device(to.device.index).queue, memory_in(to), kTrue, target,
-                                    bytes, static_cast<const char*>(from.host) + from_place, 0,
-                                    nullptr, nullptr),
-          "clEnqueueWriteBuffer");
+    enqueue(to.device.index, "clEnqueueWriteBuffer", [&](Queue queue) {
+      const char* begin = static_cast<const char*>(from.host) + from_place;
+      return api_.clEnqueueWriteBuffer(queue, memory_in(to), kTrue, target, bytes, begin, 0,
+                                       nullptr, nullptr);
+    });
   } else if (to.handle == nullptr) {
-    check(api_.clEnqueueReadBuffer(device(from.device.index).queue, memory_in(from), kTrue, source,
-                                   bytes, static_cast<char*>(to.host) + to_place, 0, nullptr,
-                                   nullptr),
-          "clEnqueueReadBuffer");
+    enqueue(from.device.index, "clEnqueueReadBuffer", [&](Queue queue) {
+      char* begin = static_cast<char*>(to.host) + to_place;
+      return api_.clEnqueueReadBuffer(queue, memory_in(from), kTrue, source, bytes, begin, 0,
+                                      nullptr, nullptr);
+    });
   } else if (to.device == from.device) {
-    check(api_.clEnqueueCopyBuffer(device(to.device.index).queue, memory_in(from), memory_in(to),
-                                   source, target, bytes, 0, nullptr, nullptr),
-          "clEnqueueCopyBuffer");
+    enqueue(to.device.index, "clEnqueueCopyBuffer", [&](Queue queue) {
+      return api_.clEnqueueCopyBuffer(queue, memory_in(from), memory_in(to), source, target, bytes,
+                                      0, nullptr, nullptr);
+    });
   } else {  // of another context
     const auto host = std::make_unique<char[]>(bytes);
     const Buffer between{.host = host.get(), .bytes = bytes};
@@ -150,9 +215,10 @@ void OpenClDriver::copy_bytes(const Buffer& to, size_t to_place, const Buffer& f
 
 void OpenClDriver::fill(const Buffer& to, size_t place, size_t bytes, uint8_t value) {
   if (bytes == 0) return;
-  check(api_.clEnqueueFillBuffer(device(to.device.index).queue, memory_in(to), &value, 1,
-                                 to.offset + place, bytes, 0, nullptr, nullptr),
-        "clEnqueueFillBuffer");
+  enqueue(to.device.index, "clEnqueueFillBuffer", [&](Queue queue) {
+    return api_.clEnqueueFillBuffer(queue, memory_in(to), &value, 1, to.offset + place, bytes, 0,
+                                    nullptr, nullptr);
+  });
 }
 
 void OpenClDriver::wait(int index) { check(api_.clFinish(device(index).queue), "clFinish"); }
@@ -160,7 +226,7 @@ void OpenClDriver::wait(int index) { check(api_.clFinish(device(index).queue), "
 // ---- kernels
 
 const gpu::Dialect& OpenClDriver::dialect(int index) {
-  return device(index).is_cpu ? gpu::kOpenCl : gpu::kOpenClGpu;
+  return devices_[static_cast<size_t>(index)].is_cpu ? gpu::kOpenCl : gpu::kOpenClGpu;
 }
 
 gpu::LaunchModel OpenClDriver::launch_model(int index) {
@@ -169,27 +235,14 @@ gpu::LaunchModel OpenClDriver::launch_model(int index) {
   return {.least_block = 1, .threads = kThreadsPerUnit * on.units};
 }
 
+size_t OpenClDriver::most_argument_bytes(int index) {
+  return devices_[static_cast<size_t>(index)].most_arguments;
+}
+
 gpu::BuiltKernel& OpenClDriver::build(const std::string& source, std::string_view name, int index) {
   const OpenClDevice& on = device(index);
-  Int status = kSuccess;
-  const char* text = source.c_str();
-  const Program program = api_.clCreateProgramWithSource(on.context, 1, &text, nullptr, &status);
-  check(status, "clCreateProgramWithSource");
-  const std::unique_ptr<ProgramTag, Int (*)(Program)> kept(program, api_.clReleaseProgram);
-  status = api_.clBuildProgram(program, 1, &on.id, kOptions, nullptr, nullptr);
-  if (status != kSuccess) {
-    size_t bytes = 0;
-    std::string log;
-    if (api_.clGetProgramBuildInfo(program, on.id, kBuildLog, 0, nullptr, &bytes) == kSuccess) {
-      log.resize(bytes);
-      api_.clGetProgramBuildInfo(program, on.id, kBuildLog, bytes, log.data(), nullptr);
-      log.resize(std::min(log.find('\0'), log.size()));
-    }
-    fail(ErrorKind::Runtime, "opencl: ", on.name, " does not compile a kernel (", status, "):\n",
-         log, "\n", source);
-  }
-  const Kernel kernel = api_.clCreateKernel(program, std::string(name).c_str(), &status);
-  check(status, "clCreateKernel");
+  const Kernel kernel =
+      build_kernel(api_, {on.context, on.id, on.name, on.identity}, source, std::string(name));
   const std::lock_guard<std::mutex> lock(mutex_);
   kernels_.emplace_back().kernel = kernel;
   return kernels_.back();
@@ -208,9 +261,10 @@ void OpenClDriver::launch(gpu::BuiltKernel& built, int index, std::span<const Bu
   check(api_.clSetKernelArg(kernel, number, words.size_bytes(), words.data()), "clSetKernelArg");
   const size_t group = on.is_cpu ? 1 : std::min(kGroup, on.most_group);
   const size_t count = (static_cast<size_t>(threads) + group - 1) / group * group;
-  check(api_.clEnqueueNDRangeKernel(on.queue, kernel, 1, nullptr, &count, &group, 0, nullptr,
-                                    nullptr),
-        "clEnqueueNDRangeKernel");
+  enqueue(index, "clEnqueueNDRangeKernel", [&](Queue queue) {
+    return api_.clEnqueueNDRangeKernel(queue, kernel, 1, nullptr, &count, &group, 0, nullptr,
+                                       nullptr);
+  });
 }
 
 }  // namespace tinyt::opencl

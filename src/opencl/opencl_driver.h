@@ -31,6 +31,7 @@ class OpenClDriver final : public gpu::Driver {
 
   const gpu::Dialect& dialect(int index) override;
   gpu::LaunchModel launch_model(int index) override;
+  size_t most_argument_bytes(int index) override;
   gpu::BuiltKernel& build(const std::string& source, std::string_view name, int index) override;
   void launch(gpu::BuiltKernel& kernel, int index, std::span<const Buffer* const> memory,
               std::span<const int64_t> words, int64_t threads) override;
@@ -45,18 +46,23 @@ class OpenClDriver final : public gpu::Driver {
     DeviceId id = nullptr;
     Context context = nullptr;
     Queue queue = nullptr;
-    std::string name;
-    size_t bytes = 0, most_allocation = 0, most_group = 1;
+    std::string name, identity;  // the latter with its platform and driver
+    size_t bytes = 0, most_allocation = 0, most_group = 1, most_arguments = 0;
     int64_t units = 1;
     bool is_cpu = false;
   };
 
-  void add_devices(Platform platform);
+  void add_platforms(std::string& why);
+  void add_devices(Platform platform, std::string& why);
+  void add_device(DeviceId id, const std::string& platform);
   OpenClDevice& device(int index);
   const OpenClDevice& device(int index) const { return devices_[static_cast<size_t>(index)]; }
   template <class T>
   T info(DeviceId id, UInt what) const;
   std::string text(DeviceId id, UInt what) const;
+  std::string text(Platform platform, UInt what) const;
+  template <class F>
+  void enqueue(int index, const char* name, const F& call);
 
   const Api& api_;
   const uint32_t forks_;  // before this process opened it

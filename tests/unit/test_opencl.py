@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
-CASES = Path(__file__).parents[1] / "opencl" / "cases.py"
+from opencl import faulty_library
+
+FOLDER = Path(__file__).parents[1] / "opencl"
 
 
 def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -39,11 +41,139 @@ def has_device() -> bool:
     ids=["elementwise", "others", "others as on a GPU"],
 )
 def test_cases(chosen: str, variables: dict[str, str]) -> None:
+    need_device()
+    run_tests("cases", "-k", chosen, **variables)
+
+
+def need_device() -> None:
     if not has_device():
         pytest.skip("needs a device of OpenCL: Debian's pocl-opencl-icd is one")
-    command = ("-m", "pytest", str(CASES), "-q", "-n", "0", "-p", "no:cacheprovider")
-    done = run(*command, "-k", chosen, **variables)
+
+
+def run_tests(file: str, *arguments: str, **variables: str) -> None:
+    command = (
+        "-m",
+        "pytest",
+        str(FOLDER / f"{file}.py"),
+        "-q",
+        "-n",
+        "0",
+        "-p",
+        "no:cacheprovider",
+    )
+    done = run(*command, *arguments, **variables)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def faulty() -> str:
+    """A library that fails where it is told to."""
+    need_device()
+    library = faulty_library()
+    if library is None:
+        pytest.skip("needs a C compiler")
+    return library
+
+
+def test_faults() -> None:
+    run_tests("faults", TINYT_OPENCL_LIBRARY=faulty())
+
+
+@pytest.mark.parametrize("most", [1024, 128])
+def test_bytes_of_arguments(most: int) -> None:
+    run_tests("arguments", TINYT_OPENCL_LIBRARY=faulty(), FAULTY_INFO=f"0x1017={most}")
+
+
+OPENED = """
+import tinyt
+for _ in range(2):
+    try:
+        print(tinyt.ones(2, device="opencl").tolist(), tinyt.accelerator.device_count())
+    except RuntimeError as error:
+        print(type(error).__name__, str(error).replace(chr(10), " "))
+print(tinyt.ones(2).tolist(), [d.missing[:30] for d in tinyt.devices()])
+"""
+NONE = "DeviceError ones: the OpenCL library knows no device that compiles kernels"
+WORKS = "[1.0, 1.0] 1"
+
+
+@pytest.mark.parametrize(
+    ("variables", "first", "second"),
+    [
+        ({"FAULTY_FAIL": "clGetPlatformIDs:1:-1:-1001"}, NONE + ";", NONE),
+        ({"FAULTY_FAIL": "clGetPlatformIDs:1:-1:-6"}, NONE + " (opencl: clGetPlatformIDs", NONE),
+        ({"FAULTY_FAIL": "clGetDeviceIDs:1:-1:-1"}, NONE + ";", NONE),
+        ({"FAULTY_FAIL": "clGetDeviceIDs:1:-1:-30"}, NONE + " (opencl: clGetDeviceIDs", NONE),
+        ({"FAULTY_INFO": "0x1028=0"}, NONE + ";", NONE),  # no compiler
+        ({"FAULTY_INFO": "0x1027=0"}, NONE + ";", NONE),  # not available
+        ({"FAULTY_FAIL": "clGetDeviceInfo:1:-1:-33"}, NONE + " (opencl: clGetDeviceInfo", NONE),
+        ({"FAULTY_EXTRA": "2"}, WORKS, WORKS),  # which have disappeared
+        ({"FAULTY_FAIL": "clCreateContext:1:1:-6"}, "OutOfMemoryError", WORKS),
+        ({"FAULTY_FAIL": "clCreateCommandQueue:1:1:-2"}, "DeviceError", WORKS),
+    ],
+    ids=lambda x: " ".join(x.values()) if isinstance(x, dict) else "",
+)
+def test_devices_that_do_not_open(variables: dict[str, str], first: str, second: str) -> None:
+    done = run("-c", OPENED, TINYT_OPENCL_LIBRARY=faulty(), **variables)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith(first), lines
+    assert lines[1].startswith(second), lines
+    assert lines[2].startswith("[1.0, 1.0]"), lines
+
+
+BUILT = """
+import ctypes, os
+import tinyt
+x = tinyt.tensor([0.5, -2.0]).to("opencl")
+print([v.hex() for v in x.exp().tolist() + (x + x).tolist()])
+calls = ctypes.CDLL(os.environ["TINYT_OPENCL_LIBRARY"]).faulty_calls
+print(calls(b"clCreateProgramWithSource"), calls(b"clCreateProgramWithBinary"))
+"""
+
+
+def test_kernels_are_kept_for_later_processes(tmp_path: Path) -> None:
+    folder = tmp_path / "kernels"
+    results = set()
+
+    def built(*arguments: str, **variables: str) -> tuple[int, int]:
+        """Kernels from source, and tries of binaries."""
+        given = {"TINYT_KERNEL_CACHE_DIR": str(folder), **variables}
+        done = run(*arguments, "-c", BUILT, TINYT_OPENCL_LIBRARY=faulty(), **given)
+        assert done.returncode == 0, done.stderr
+        warned.append(done.stderr)
+        values, counts = done.stdout.splitlines()
+        results.add(values)
+        source, binary = counts.split()
+        return int(source), int(binary)
+
+    warned: list[str] = []
+    assert built(TINYT_KERNEL_CACHE_DIR="") == (2, 0)
+    assert not folder.exists()
+    assert built() == (2, 0)
+    one, other = sorted(folder.glob("*.kernel"))
+    whole = one.read_bytes(), other.read_bytes()
+    assert built() == (0, 2)
+    data = bytearray(whole[0])
+    data[-100] ^= 1
+    one.write_bytes(data)
+    other.write_bytes(whole[1][: len(whole[1]) // 2])
+    assert built() == (2, 0)
+    assert built() == (0, 2)  # they were written anew
+    # Binaries that the driver does not take.
+    assert built(FAULTY_FAIL="clCreateProgramWithBinary:1:-1:-42") == (2, 2)
+    assert built(FAULTY_FAIL="clBuildProgram:1:1:-11") == (1, 2)
+    assert built(FAULTY_FAIL="clCreateKernel:1:1:-46") == (1, 2)
+    assert built(FAULTY_FAIL="clGetProgramInfo:1:-1:-5") == (0, 2)
+    assert not any(warned)
+    for path in (one, other):
+        path.unlink()
+    assert built(FAULTY_FAIL="clGetProgramInfo:1:-1:-5") == (2, 0)
+    assert not any(folder.iterdir())
+    folder.chmod(0o777)
+    assert built() == (2, 0)
+    assert f"the kernel cache {folder} is not used: others may write to it" in warned[-1]
+    assert not any(folder.iterdir())
+    assert len(results) == 1
 
 
 def test_no_library_is_opened_before_it_is_asked_for() -> None:

@@ -91,6 +91,8 @@ class FusionTarget {
  public:
   virtual ~FusionTarget() = default;
   virtual const FusionLimits& limits() const = 0;
+  // How many buffers a kernel over a space of that rank binds at most; 0: any number.
+  virtual size_t most_buffers(size_t /*rank*/) const { return limits().buffers; }
   // Of an elementwise operation, a conversion or a reduction, in the dtype of its call.
   virtual bool takes(OpId op, DType compute) const = 0;
   virtual std::shared_ptr<CompiledKernel> compile(const FusedKernel& kernel) const = 0;

@@ -242,18 +242,21 @@ FusionBarrier Fuser::obstacle(int64_t n, const Region& region, NodeKind& role) c
 
 // Whether the node and the regions together may read and write more buffers than a kernel of the
 // device binds. What is read after the node may stay outside.
-bool Fuser::binds_too_many(int64_t n, std::span<const int64_t> joined) const {
-  const size_t most = limits_of(regions_[joined[0]]).buffers;
+bool Fuser::binds_too_many(int64_t n, NodeKind role, std::span<const int64_t> joined) const {
+  const Region& region = regions_[joined[0]];
+  const size_t most = find_fusion_target(region.device)->most_buffers(region.shape.size());
   if (most == 0) return false;
   size_t stores = 0;
-  std::vector<int64_t> loads;
+  std::vector<RegionInput> loads;  // views of one buffer are bound each by itself
   const auto add = [&](int64_t m) {
     const Graph::Node& node = graph_.nodes()[m];
-    stores += m == n || last_read_[node.outputs[0]] > n;
+    const int64_t made = node.outputs[0];
+    stores += m == n || last_read_[made] > n || read_outside_[made];
+    const bool per_row = (m == n ? role : role_[m]) == NodeKind::Row;
     for (const int64_t v : node.inputs) {
       const bool inside = std::ranges::find(joined, region_of(v)) != joined.end();
-      if (!inside && std::ranges::find(loads, source_[v]) == loads.end())
-        loads.push_back(source_[v]);
+      const RegionInput load{v, per_row};
+      if (!inside && std::ranges::find(loads, load) == loads.end()) loads.push_back(load);
     }
   };
   for (const int64_t r : joined) std::ranges::for_each(regions_[r].nodes, add);
@@ -296,7 +299,7 @@ std::vector<int64_t> Fuser::partners(int64_t n, std::vector<int64_t> found, Node
     refuse(r, FusionBarrier::ResultBuffer);
     return true;
   });
-  if (!chosen.empty() && binds_too_many(n, chosen)) {
+  if (!chosen.empty() && binds_too_many(n, role, chosen)) {
     for (const int64_t r : chosen) refuse(r, FusionBarrier::Limit);
     chosen.clear();
   }

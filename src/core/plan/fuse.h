@@ -78,7 +78,7 @@ class Fuser {
   bool is_long(const Region& region) const;
   bool saves_memory(const Region& region, int64_t n, std::span<const int64_t> with) const;
   FusionBarrier obstacle(int64_t n, const Region& region, NodeKind& role) const;
-  bool binds_too_many(int64_t n, std::span<const int64_t> joined) const;
+  bool binds_too_many(int64_t n, NodeKind role, std::span<const int64_t> joined) const;
   std::vector<int64_t> partners(int64_t n, std::vector<int64_t> found, NodeKind& role);
   void add_node(int64_t n);
   bool join(int64_t n, const std::vector<int64_t>& found);

@@ -160,6 +160,10 @@ cdef class device:
 
     cdef int64_t looked_up(self) except -1:
         need_device_kind(self.type.encode())
+        warning = take_device_warning(self.type.encode()).decode()
+        if warning:
+            import warnings
+            warnings.warn(warning, stacklevel=2)
         cdef int64_t kind = device_kind_of(self.type.encode())
         cdef int64_t at = 0 if self.index is None or self.type == "meta" else self.index
         if kind >= 0 and at < device_count_of(kind):
