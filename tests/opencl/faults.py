@@ -76,6 +76,7 @@ ADD_IN_PLACE: tuple[str, Call] = ("add", lambda x: x.add_(1))
 TO_DEVICE: tuple[str, Call] = ("to", lambda x: X.to(DEVICE))
 TO_CPU: tuple[str, Call] = ("cpu", lambda x: x.cpu())
 CLONE: tuple[str, Call] = ("clone", lambda x: x.clone())
+CONTIGUOUS: tuple[str, Call] = ("contiguous", lambda x: x.t().contiguous())
 WAIT: tuple[str, Call] = ("synchronize", lambda x: tinyt.accelerator.synchronize(DEVICE))
 LOST, SHORT = tinyt.DeviceError, tinyt.OutOfMemoryError
 
@@ -89,7 +90,8 @@ LOST, SHORT = tinyt.DeviceError, tinyt.OutOfMemoryError
         ("clEnqueueWriteBuffer", OUT_OF_RESOURCES, LOST, TO_DEVICE),
         ("clEnqueueReadBuffer", INVALID_QUEUE, LOST, TO_CPU),
         ("clEnqueueNDRangeKernel", OUT_OF_RESOURCES, LOST, ADD),
-        ("clEnqueueNDRangeKernel", NOT_AVAILABLE, LOST, CLONE),
+        ("clEnqueueNDRangeKernel", NOT_AVAILABLE, LOST, CONTIGUOUS),
+        ("clEnqueueCopyBuffer", OUT_OF_RESOURCES, LOST, CLONE),
         ("clEnqueueNDRangeKernel", OUT_OF_MEMORY, SHORT, ADD_IN_PLACE),
         ("clSetKernelArg", -38, RuntimeError, ADD),
         ("clFinish", OUT_OF_RESOURCES, LOST, WAIT),
@@ -101,7 +103,7 @@ def test_a_call_that_fails(
 ) -> None:
     op, call = called
     x = X.to(DEVICE)
-    (x + x, x.clone().copy_(x), x.add_(1).cpu())  # their kernels are there
+    (x + x, x.t().contiguous(), x.add_(1).cpu())  # their kernels are there
     x.copy_(X)
     before = in_use()
     empty_cache(DEVICE)
