@@ -14,6 +14,7 @@ struct BuildTarget {
   Context context;
   DeviceId id;
   std::string_view name, identity;
+  bool is_cpu;
 };
 
 // RuntimeError with the compiler's own words where it takes no source.

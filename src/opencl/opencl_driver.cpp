@@ -241,8 +241,8 @@ size_t OpenClDriver::most_argument_bytes(int index) {
 
 gpu::BuiltKernel& OpenClDriver::build(const std::string& source, std::string_view name, int index) {
   const OpenClDevice& on = device(index);
-  const Kernel kernel =
-      build_kernel(api_, {on.context, on.id, on.name, on.identity}, source, std::string(name));
+  const Kernel kernel = build_kernel(api_, {on.context, on.id, on.name, on.identity, on.is_cpu},
+                                     source, std::string(name));
   const std::lock_guard<std::mutex> lock(mutex_);
   kernels_.emplace_back().kernel = kernel;
   return kernels_.back();
