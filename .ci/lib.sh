@@ -83,6 +83,12 @@ need_renderer() {
   need libgl1-mesa-dri compgen -G "/usr/lib/*/dri/swrast_dri.so"
 }
 
+# Vulkan on the CPU, for the device "webgpu".
+need_vulkan() {
+  need libvulkan1 compgen -G "/usr/lib/*/libvulkan.so.1"
+  need mesa-vulkan-drivers compgen -G "/usr/share/vulkan/icd.d/lvp_icd*.json"
+}
+
 # OpenCL on the CPU.
 need_opencl() {
   need ocl-icd-libopencl1 compgen -G "/usr/lib/*/libOpenCL.so.1"

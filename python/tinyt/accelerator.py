@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 _current = threading.local()  # .index: of this thread's device
-_IN_THE_TREE = ("opencl",)  # kinds that are registered when they are named first
+_IN_THE_TREE = ("opencl", "webgpu")  # kinds that are registered when they are named first
 
 
 class DeviceInfo(NamedTuple):
@@ -69,6 +69,7 @@ def devices() -> list[DeviceInfo]:
         if kind not in _IN_THE_TREE:
             places += [Device(kind, i) for i in range(_tensor.device_count(kind))]
     found = [DeviceInfo(str(place), *_tensor.device_facts(place), "") for place in places]
+    _tensor.find_webgpu_library()
     for kind in _IN_THE_TREE:
         try:
             facts = _core.look_for_devices(kind)

@@ -14,6 +14,8 @@
 #include "gpu/kernel_cache.h"
 #include "meta/register.h"
 #include "opencl/register.h"
+#include "webgpu/library.h"
+#include "webgpu/register.h"
 
 namespace tinyt {
 
@@ -38,6 +40,7 @@ inline bool device_has_numbers(int64_t kind) {
 inline void need_device_kind(const std::string& name) {
   if (name == "meta") meta::register_meta();
   if (name == "opencl") opencl::register_opencl();
+  if (name == "webgpu") webgpu::register_webgpu();
 }
 // What is to be told of a kind of device that is there now; mostly empty.
 inline std::string take_device_warning(const std::string& name) {
@@ -46,8 +49,8 @@ inline std::string take_device_warning(const std::string& name) {
 }
 // (hardware, bytes of memory or 0) of the devices of such a kind, which is not registered by that.
 inline std::vector<std::pair<std::string, int64_t>> look_for_devices(const std::string& name) {
-  require(name == "opencl", ErrorKind::Value, "no kind ", name, " in the tree");
-  const Runtime& runtime = opencl::find_opencl();
+  require(name == "opencl" || name == "webgpu", ErrorKind::Value, "no kind ", name, " in the tree");
+  const Runtime& runtime = name == "opencl" ? opencl::find_opencl() : webgpu::find_webgpu();
   std::vector<std::pair<std::string, int64_t>> found;
   for (int i = 0; i < runtime.device_count(); ++i) {
     const DeviceProperties properties = runtime.properties(i);

@@ -20,10 +20,10 @@ class ColumnPrinter : FusedValues {
 
   KernelSource print() {
     const ScalarType index = dialect().index, small = ScalarType::I32;
-    write().open_kernel(
-        name_,
-        {{dialect().reads, memory_type(0), "a"}, {dialect().writes, memory_type(kValue), "y"}},
-        words_.count());
+    write().open_kernel(name_,
+                        {{dialect().reads, memory_type(0), "a"},
+                         {write().writes(value(kValue).dtype), memory_type(kValue), "y"}},
+                        words_.count());
     open_thread();
     write().array(accumulator(kValue), "sum", column_width(dialect()));
     write().open_count(small, "l", "0", width_);
@@ -91,8 +91,9 @@ class ColumnPrinter : FusedValues {
 
   void print_elements(const std::string& width) {
     write().open_count(ScalarType::I32, "l", "0", width);
-    const std::string item =
-        at("a", dense_ ? "place + l" : "place + l * " + write().word(words_.stride(kept_ - 1)));
+    const std::string item = write().element(
+        value(0).dtype, "a",
+        dense_ ? "place + l" : "place + l * " + write().word(words_.stride(kept_ - 1)));
     write().constant(held(value(0).dtype), name_of_value(0), unpacked(0, item));
     const std::string taken =
         call_cast(name_of_value(0), value(0).dtype, info(value(kValue).dtype).compute);
@@ -105,8 +106,8 @@ class ColumnPrinter : FusedValues {
     write().open_count(ScalarType::I32, "l", "0", "width");
     write().constant(held(dtype), name_of_value(kValue),
                      call_cast("sum[l]", info(dtype).compute, dtype));
-    write().assign(
-        at("y", write().word(words_.store()) + " + (block * rows + row) * columns + column + l"),
+    write().set_element(
+        dtype, "y", write().word(words_.store()) + " + (block * rows + row) * columns + column + l",
         packed(kValue));
     write().close();
   }

@@ -1,6 +1,7 @@
 // Elements from nothing: counters and random numbers, the same as the CPU's.
 #include "core/base/error.h"
 #include "core/base/random.h"
+#include "core/ops/to_device.h"
 #include "gpu/kernels.h"
 #include "gpu/map_kernel.h"
 #include "gpu/scalar_source.h"
@@ -17,11 +18,19 @@ void run_iota(const KernelCall& call) {
   MapKernel kernel(out.device(), "iota");
   const auto to = kernel.writes(out);
   if (is_integral(dtype)) {
-    const std::string from = kernel.word(first), width = kernel.word(by);
+    const std::string from = kernel.number_of_bits(DType::Int64, first),
+                      width = kernel.number_of_bits(DType::Int64, by);
     return kernel.run(n, [&] {
-      const std::string value = from + " + i * " + width;
+      const std::string value = from + " + " + kernel.held_place("i") + " * " + width;
       kernel.set(to, "i", kernel.call_cast("(" + value + ")", DType::Int64, dtype));
     });
+  }
+  // Each element is a float64 that is rounded once: made by the CPU where kernels have none.
+  if (kernel.dialect().type(ScalarType::F64).empty()) {
+    const Tensor host = Tensor::empty(out.shape(), dtype);
+    const size_t iota = static_cast<size_t>(OpId::iota);
+    kernels_of({}).rows[iota]({call.op, {}, {&host, 1}, call.attrs, call.compute});
+    return copy_between(host, out);
   }
   const std::string from = kernel.number(DType::Float64, start),
                     width = kernel.number(DType::Float64, step);
@@ -47,9 +56,9 @@ class DrawPrinter {
         dtype_(call.outputs[0].dtype()),
         to_(kernel.writes(call.outputs[0])),
         size_(kernel.word(call.outputs[0].numel())),
-        offset_(kernel.word(static_cast<int64_t>(offset))),
-        keys_{kernel.word(static_cast<int64_t>(seed & UINT32_MAX)),
-              kernel.word(static_cast<int64_t>(seed >> 32))} {}
+        offset_(kernel.number_of_bits(DType::Int64, static_cast<int64_t>(offset))),
+        keys_{kernel.word(static_cast<int32_t>(seed)),
+              kernel.word(static_cast<int32_t>(seed >> 32))} {}
 
   void print() const {
     const bool wide = dtype_ == DType::Float64 || dtype_ == DType::Int64;
@@ -88,14 +97,15 @@ class DrawPrinter {
   }
   std::string joined(const std::string& k) const {
     const std::string u64 = type(ScalarType::U64);
-    return write_.cast(u64, "high" + k) + " << 32 | " + write_.cast(u64, "low" + k);
+    return "(" + write_.cast(u64, "high" + k) + " << 32) | " + write_.cast(u64, "low" + k);
   }
 
   // The four words of counter i, as name0 to name3.
   void print_words(const std::string& name, int word3) const {
     const std::string u32 = type(ScalarType::U32), u64 = type(ScalarType::U64);
     const auto cast = [&](const std::string& x) { return write_.cast(u32, "(" + x + ")"); };
-    const std::string counter = write_.cast(u64, "(" + offset_ + " + i)");
+    const std::string counter =
+        write_.cast(u64, "(" + offset_ + " + " + kernel_.held_place("i") + ")");
     const std::string begin[] = {cast(counter), cast(counter + " >> 32"), "0",
                                  std::to_string(word3)};
     for (int k = 0; k < philox::kWords; ++k)
@@ -104,8 +114,9 @@ class DrawPrinter {
     write_.variable(ScalarType::U32, name + "_key1", cast(keys_[1]));
     write_.open_count(ScalarType::I32, "r", "0", std::to_string(philox::kRounds));
     const auto product = [&](const std::string& p, const std::string& word, uint32_t by) {
-      write_.constant(ScalarType::U64, p,
-                      write_.cast(u64, name + word) + " * " + std::to_string(by) + "u");
+      write_.constant(
+          ScalarType::U64, p,
+          write_.cast(u64, name + word) + " * " + literal(ScalarType::U64, by, kernel_.dialect()));
     };
     product("p0", "0", philox::kMultiplier0);
     product("p1", "2", philox::kMultiplier1);

@@ -65,11 +65,16 @@ struct Dialect {
   // In front of a loop whose turns do not write what others read.
   std::string_view independent = "";
   std::string_view kernel;
-  // A kernel's arguments, of which $I is the number: memory that it reads, memory that it writes.
-  // `apart`: they stand in front of it, a line each.
-  std::string_view reads, writes;
+  // A kernel's arguments, of which $I is the number: memory that it reads, memory that it writes,
+  // the same where its elements are narrower than words of 32 bits (empty: as any other). `apart`:
+  // they stand in front of it, a line each.
+  std::string_view reads, writes, writes_parts = "";
+  // Elements in memory $N at place $E: how each dtype is read, and set to $V. Empty: as in C.
+  std::string_view loads[kDTypeCount] = {}, stores[kDTypeCount] = {};
+  std::string_view enter = "";  // the line that a kernel begins with
   // Whole numbers: arrays of them where one thread takes all, else one argument of $C words by
-  // value, its declaration in front of the kernel (may be empty), and how word $I of it is read.
+  // value, its declaration in front of the kernel (may be empty), and how word $I of it is read,
+  // which is $R of the four in row $Q.
   std::string_view sizes = "", words = "", words_type = "", word = "";
   bool apart = false;
   ScalarType index = ScalarType::I64;  // what counts elements
@@ -87,9 +92,11 @@ struct Dialect {
   std::span<const Helper> helpers, common_helpers;  // that call no other
 
   std::string_view type(ScalarType t) const { return types[static_cast<int>(t)]; }
+  // Words, of the type of indices, that a number takes whose held type has so many bits.
+  bool has_wide_words() const { return index == ScalarType::I64; }
 };
 
-extern const Dialect kC99, kCuda, kHip, kMetal, kOpenCl, kOpenClGpu, kWgsl;
+extern const Dialect kC99, kCuda, kHip, kMetal, kOpenCl, kOpenClGpu, kWgsl, kWgslDoubleFma;
 // ValueError where there is none of that name.
 const Dialect& dialect_of(std::string_view name);
 std::span<const Dialect* const> dialects();

@@ -28,11 +28,19 @@ std::string FusedLoops::column(int k) const {
 }
 
 void FusedLoops::print_load(int k, const std::string& name, const std::string& column) {
-  if (is_number(k))
+  if (is_number(k)) {
+    const size_t word = words_.load(static_cast<size_t>(k));
     return write().constant(held(value(k).dtype), name,
-                            of_word(k, write().word(words_.load(static_cast<size_t>(k)))));
+                            of_word(value(k).dtype, write().word(word), write().word(word + 1)));
+  }
   const std::string place = numbered("first", k) + (column == "0" ? "" : " + " + column);
-  write().constant(held(value(k).dtype), name, unpacked(k, at(numbered("a", k), place)));
+  const DType dtype = value(k).dtype;
+  write().constant(held(dtype), name, unpacked(k, write().element(dtype, numbered("a", k), place)));
+}
+
+void FusedLoops::print_target(const Target& target, const std::string& value) {
+  if (target.own) return write().assign(at(target.memory, target.place), value);
+  write().set_element(target.dtype, target.memory, target.place, value);
 }
 
 void FusedLoops::print_values(const std::vector<int>& values, Form form) {
@@ -113,7 +121,7 @@ void FusedLoops::print_elements(const std::string& first, const std::string& end
   if (!dialect().independent.empty()) write().line(std::string(dialect().independent));
   write().open_count(dialect().index, "j", first, end);
   print_values(values, Form::Whole);
-  for (const Target& target : targets) write().assign(target.place, target.value);
+  for (const Target& target : targets) print_target(target, target.value);
   write().close();
 }
 
@@ -167,7 +175,7 @@ void FusedLoops::print_group(const std::string& lanes, const std::vector<int>& r
              !targets.empty() || std::ranges::any_of(values, [&](int v) { return moves(v); }));
   print_values(values, Form::Whole);
   for (const int v : reductions) write().assign(lane_of(v), joined_lane(v, taken(v)));
-  for (const Target& target : targets) write().assign(target.place, target.value);
+  for (const Target& target : targets) print_target(target, target.value);
   write().close();
 }
 
@@ -212,7 +220,7 @@ void FusedLoops::print_staged_group(const std::string& lanes, const std::vector<
   }
   open_lanes(lanes, !targets.empty());
   for (const int v : reductions) write().assign(lane_of(v), joined_lane(v, taken_item(v)));
-  for (size_t k = 0; k < targets.size(); ++k) write().assign(targets[k].place, item(k));
+  for (size_t k = 0; k < targets.size(); ++k) print_target(targets[k], item(k));
   write().close();
 }
 

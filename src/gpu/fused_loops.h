@@ -13,9 +13,10 @@
 
 namespace tinyt::gpu {
 
-// Where something of element j goes: a place of an array, and what it is there.
+// Where something of element j goes: a place of memory, and what it is there.
 struct Target {
-  std::string place, type, value;
+  std::string memory, place, type, value;
+  DType dtype;
   bool own = false;  // in an array of the kernel's own, which nothing else reads meanwhile
 };
 
@@ -25,7 +26,7 @@ class FusedLoops : public FusedValues {
              const Dialect& dialect, size_t columns)
       : FusedValues(kernel, name, dialect),
         form_(form),
-        words_(kernel.shape.size(), form, kernel.stores.size()),
+        words_(kernel.shape.size(), form, kernel.stores.size(), dialect),
         columns_(columns) {}
 
   size_t columns() const { return columns_; }  // dimensions of a row
@@ -58,6 +59,7 @@ class FusedLoops : public FusedValues {
   bool moves(int v) const { return is_load(v) && !is_number(v) && column(v) != "0"; }
   std::string lane_of(int v) const { return at(numbered("lane", v), "l"); }
   std::string row_load(int k) const { return numbered("r", k); }
+  void print_target(const Target& target, const std::string& value);
   void print_load(int k, const std::string& name, const std::string& column);
   void print_values(const std::vector<int>& values, Form form);
   void print_group(const std::string& lanes, const std::vector<int>& reductions,

@@ -56,7 +56,7 @@ class KernelPrinter : FusedLoops {
       if (one_thread()) list.push_back({dialect_.sizes, index, numbered("s", k)});
     }
     for (size_t k = 0; k < kernel_.stores.size(); ++k)
-      list.push_back({dialect_.writes, memory_type(kernel_.stores[k]),
+      list.push_back({write_.writes(value(kernel_.stores[k]).dtype), memory_type(kernel_.stores[k]),
                       numbered("y", static_cast<int64_t>(k))});
     write_.open_kernel(name_, std::move(list), words().count());
   }
@@ -172,8 +172,8 @@ class KernelPrinter : FusedLoops {
     std::vector<Target> targets;
     for (size_t k = 0; k < kernel_.stores.size(); ++k)
       if (const int v = kernel_.stores[k]; !value(v).per_row)
-        targets.push_back({at(numbered("y", static_cast<int64_t>(k)), element_place(k)),
-                           memory_type(v), packed(v)});
+        targets.push_back({numbered("y", static_cast<int64_t>(k)), element_place(k), memory_type(v),
+                           packed(v), value(v).dtype});
     return targets;
   }
   // Of a store of one element for each of the space, and of one for each row.
@@ -223,8 +223,9 @@ class KernelPrinter : FusedLoops {
     if (reductions.empty()) return print_stores(wanted, targets);
     if (dear_ >= 0 && pass == last_pass() - 1 && block == kRowBlock) {
       write_.array(held(value(dear_).dtype), numbered("kept", dear_), kRowBlock);
-      targets.push_back({at(numbered("kept", dear_), "j - begin"),
-                         write_.type(held(value(dear_).dtype)), name_of_value(dear_), true});
+      targets.push_back({numbered("kept", dear_), "j - begin",
+                         write_.type(held(value(dear_).dtype)), name_of_value(dear_),
+                         value(dear_).dtype, true});
     }
     print_reductions(reductions, wanted, targets, block);
   }
@@ -297,8 +298,8 @@ class KernelPrinter : FusedLoops {
     print_row_values(wanted);
     for (size_t k = 0; k < kernel_.stores.size(); ++k)
       if (value(kernel_.stores[k]).per_row)
-        write_.assign(at(numbered("y", static_cast<int64_t>(k)), store_place(k, "row")),
-                      packed(kernel_.stores[k]));
+        write_.set_element(value(kernel_.stores[k]).dtype, numbered("y", static_cast<int64_t>(k)),
+                           store_place(k, "row"), packed(kernel_.stores[k]));
   }
 
   const FusedKernel& kernel_;
@@ -312,10 +313,11 @@ class KernelPrinter : FusedLoops {
 
 }  // namespace
 
-WordLayout::WordLayout(size_t rank, const KernelForm& form, size_t stores) : count_(rank) {
+WordLayout::WordLayout(size_t rank, const KernelForm& form, size_t stores, const Dialect& dialect)
+    : count_(rank) {
   for (const Inner inner : form.loads) {
     loads_.push_back(count_);
-    count_ += inner == Inner::Number ? 1 : 1 + rank;
+    count_ += inner != Inner::Number ? 1 + rank : dialect.has_wide_words() ? 1 : 2;
   }
   for (size_t k = 0; k < stores; ++k) {
     stores_.push_back(count_);

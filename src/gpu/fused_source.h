@@ -34,7 +34,7 @@ struct KernelForm {
 class WordLayout {
  public:
   WordLayout() = default;
-  WordLayout(size_t rank, const KernelForm& form, size_t stores);
+  WordLayout(size_t rank, const KernelForm& form, size_t stores, const Dialect& dialect);
   size_t size(size_t dim) const { return dim; }
   size_t load(size_t k) const { return loads_[k]; }
   size_t stride(size_t k, size_t dim) const { return loads_[k] + 1 + dim; }

@@ -59,9 +59,6 @@ class FusedValues : public ValueSource {
   std::string unpacked(int load, const std::string& item) {
     return ValueSource::unpacked(value(load).dtype, item);
   }
-  std::string of_word(int load, const std::string& word) {
-    return ValueSource::of_word(value(load).dtype, word);
-  }
   std::string packed(int v) { return ValueSource::packed(value(v).dtype, name_of_value(v)); }
   ScalarType accumulator(int v) const { return ValueSource::accumulator(value(v).dtype); }
   std::string identity(int v) const { return ValueSource::identity(op_of(v).op, value(v).dtype); }

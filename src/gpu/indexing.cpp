@@ -49,7 +49,8 @@ void run_gather(const KernelCall& call) {
   kernel.run(out.numel(), [&] {
     kernel.write().variable(ScalarType::I64, "k", kernel.value(at, places[1]));
     kernel.check_index(fault, "k");
-    kernel.set(to, "i", kernel.value(from, places[0] + " + k * " + step));
+    kernel.set(to, "i",
+               kernel.value(from, places[0] + " + " + kernel.place_of("k") + " * " + step));
   });
 }
 
@@ -75,10 +76,10 @@ void scatter(OpId op, OpId combine, const Tensor& out, const Tensor& index, cons
   const auto fault = kernel.fault(op, static_cast<int64_t>(dim), out.size(dim));
   kernel.run(numel_of(shape), [&] {
     SourceWriter& write = kernel.write();
-    write.open_count(ScalarType::I64, "j", "0", n);
+    write.open_count(kernel.dialect().index, "j", "0", n);
     write.variable(ScalarType::I64, "k", kernel.value(at, places[1] + " + j * " + at_step));
-    write.open_if("0 <= k && k < " + fault.size);
-    const std::string target = places[2] + " + k * " + to_step;
+    write.open_if("0 <= k && k < " + kernel.held_place(fault.size));
+    const std::string target = places[2] + " + " + kernel.place_of("k") + " * " + to_step;
     const std::string value = kernel.value(from, places[0] + " + j * " + from_step);
     kernel.set(to, target,
                moves
@@ -145,8 +146,9 @@ void run_linear_index(const KernelCall& call) {
     kernel.run(out.numel(), [&] {
       SourceWriter& write = kernel.write();
       write.variable(ScalarType::I64, "k", kernel.value(at, place));
-      write.open_if("k < 0 && k >= -" + fault.size);
-      write.line("k += " + fault.size + ";");
+      write.constant(ScalarType::I64, "size", kernel.held_place(fault.size));
+      write.open_if("k < 0 && k >= -size");
+      write.line("k += size;");
       write.close();
       kernel.check_index(fault, "k", "-1");  // nothing is written there
       if (k > 0) {
@@ -155,7 +157,7 @@ void run_linear_index(const KernelCall& call) {
         write.assign("k", "-1");
         write.close();
         write.open_if("k >= 0");
-        write.line("k += outer * " + fault.size + ";");
+        write.line("k += outer * size;");
         write.close();
       }
       kernel.set(to, "i", "k");
@@ -183,11 +185,12 @@ void pad_border(const Tensor& x, const Tensor& out, int64_t step, const Attrs& a
   }
   kernel.run(out.numel(), [&] {
     SourceWriter& write = kernel.write();
-    write.variable(ScalarType::I64, "rest", "i");
-    write.variable(ScalarType::I64, "place", "0");
+    const ScalarType index = kernel.dialect().index;
+    write.variable(index, "rest", "i");
+    write.variable(index, "place", "0");
     for (size_t d = rank; d-- > 0;) {
       const std::string k = numbered("k", static_cast<int64_t>(d));
-      write.variable(ScalarType::I64, k, "rest % " + outs[d] + " - " + before[d]);
+      write.variable(index, k, "rest % " + outs[d] + " - " + before[d]);
       write.assign("rest", "rest / " + outs[d]);
       const std::string last = "(" + sizes[d] + " - 1)";
       write.open_if(k + " < 0");
@@ -244,12 +247,13 @@ void run_scan(const KernelCall& call) {
     const auto store = [&](const std::string& j) {
       const std::string place = places[1] + " + " + j + " * " + to_step;
       kernel.set(write_to, place, kernel.call_cast("value", wide, out.dtype()));
-      if (with_places) kernel.set(found, place, "best");
+      if (with_places) kernel.set(found, place, kernel.held_place("best"));
     };
+    const ScalarType index = kernel.dialect().index;
     write.variable(type, "value", item("0"));
-    if (with_places) write.variable(ScalarType::I64, "best", "0");
+    if (with_places) write.variable(index, "best", "0");
     store("0");
-    write.open_count(ScalarType::I64, "j", "1", n);
+    write.open_count(index, "j", "1", n);
     write.constant(type, "item", item("j"));
     switch (call.op) {
       case OpId::cumsum:
@@ -263,7 +267,7 @@ void run_scan(const KernelCall& call) {
         break;
       default: {  // the last of equal ones; once NaN, the last NaN
         const std::string order = call.op == OpId::cummax ? ">=" : "<=";
-        write.open_if("item " + order + " value || item != item");
+        write.open_if("item " + order + " value || " + kernel.is_nan(type, "item"));
         write.assign("value", "item");
         write.assign("best", "j");
         write.close();
@@ -289,16 +293,18 @@ void run_argmax(const KernelCall& call) {
     SourceWriter& write = kernel.write();
     const ScalarType type = held_type(from.dtype());
     write.variable(type, "value", kernel.value(read, place));
-    write.variable(ScalarType::I64, "best", "0");
-    write.open_count(ScalarType::I64, "j", "1", n);
+    const ScalarType index = kernel.dialect().index;
+    write.variable(index, "best", "0");
+    write.open_count(index, "j", "1", n);
     write.constant(type, "item", kernel.value(read, place + " + j * " + step));
     const std::string order = call.op == OpId::argmax ? ">" : "<";
-    write.open_if("value == value && (item " + order + " value || item != item)");  // the first NaN
+    write.open_if("!" + kernel.is_nan(type, "value") + " && (item " + order + " value || " +
+                  kernel.is_nan(type, "item") + ")");  // the first NaN
     write.assign("value", "item");
     write.assign("best", "j");
     write.close();
     write.close();
-    kernel.set(to, "i", "best");
+    kernel.set(to, "i", kernel.held_place("best"));
   });
 }
 

@@ -167,15 +167,32 @@ FusedLaunch::FusedLaunch(const FusedKernel& given, std::span<const Tensor> opera
   kernel.shape = space.shape;
   kernel.reduced = reduced;
   Driver& driver = driver_of(device_);
-  layout_ = WordLayout(space.shape.size(), form_, stores.size());
+  no_doubles_ = driver.dialect(device_.index).type(ScalarType::F64).empty();
+  if (no_doubles_) shorten_numbers(kernel);
+  layout_ = WordLayout(space.shape.size(), form_, stores.size(), driver.dialect(device_.index));
   const auto numbers = static_cast<size_t>(std::ranges::count(form_.loads, Inner::Number));
   const ArgumentCount arguments{operands.size() - numbers + stores.size(), layout_.count()};
   built_ = &built_kernel(device_, key_of(kernel, form_), arguments, [&] {
     const Dialect& dialect = driver.dialect(device_.index);
     return whole_source(kernel_source(kernel, form_, kKernelName, dialect), dialect);
   });
+  narrow_ = !driver.dialect(device_.index).has_wide_words();
   fill_geometry(space, stores.size());
   share_out(space.shape, reduced, driver.launch_model(device_.index));
+}
+
+// Numbers of Python are float64; operations of floats take them as float32, rounded once.
+void FusedLaunch::shorten_numbers(FusedKernel& kernel) const {
+  for (size_t k = 0; k < form_.loads.size(); ++k) {
+    if (form_.loads[k] != Inner::Number || kernel.values[k].dtype != DType::Float64) continue;
+    const bool of_floats = std::ranges::all_of(kernel.ops, [&](const FusedKernel::Op& op) {
+      return !is_integral(op.compute) ||
+             std::ranges::none_of(op.in, [&](const FusedKernel::Operand& in) {
+               return in.value == static_cast<int>(k);
+             });
+    });
+    if (of_floats) kernel.values[k].dtype = DType::Float32;
+  }
 }
 
 void FusedLaunch::fill_geometry(const Space& space, size_t stores) {
@@ -213,7 +230,11 @@ void FusedLaunch::run(std::span<const Tensor> operands, std::span<const Tensor> 
   SmallVec<const Buffer*, 16> memory;
   for (size_t k = 0; k < operands.size(); ++k) {
     if (form_.loads[k] == Inner::Number) {
-      words_[layout_.load(k)] = bits_of_number(operands[k]);
+      const bool is_double = no_doubles_ && operands[k].dtype() == DType::Float64;
+      const int64_t bits =
+          bits_of_number(is_double ? number_as(operands[k], DType::Float32) : operands[k]);
+      words_[layout_.load(k)] = narrow_ ? static_cast<int32_t>(bits) : bits;
+      if (narrow_) words_[layout_.load(k) + 1] = bits >> 32;
       continue;
     }
     memory.push_back(&operands[k].storage().buffer);

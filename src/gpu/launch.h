@@ -44,6 +44,7 @@ class FusedLaunch {
   void run(std::span<const Tensor> operands, std::span<const Tensor> stores);
 
  private:
+  void shorten_numbers(FusedKernel& kernel) const;
   void fill_geometry(const Space& space, size_t stores);
   void share_out(const Dims& shape, size_t reduced, const LaunchModel& model);
 
@@ -53,6 +54,7 @@ class FusedLaunch {
   WordLayout layout_;
   SmallVec<int64_t, 48> words_;
   int64_t threads_ = 0;
+  bool narrow_ = false, no_doubles_ = false;  // words have 32 bits; kernels have no float64
 };
 
 inline bool are_empty(std::span<const Tensor> stores) {

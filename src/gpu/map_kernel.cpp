@@ -41,10 +41,24 @@ std::string MapKernel::word(int64_t value) {
   return write().word(words_.size() - 1);
 }
 
+std::string MapKernel::number_of_bits(DType dtype, int64_t bits) {
+  if (dialect().has_wide_words()) return of_word(dtype, word(bits), "");
+  const std::string low = word(static_cast<int32_t>(bits));
+  return of_word(dtype, low, word(bits >> 32));
+}
+
 std::string MapKernel::number(DType dtype, double value) {
   const ScalarType type = held(dtype);
-  return of_word(dtype, word(is_float(type) ? static_cast<int64_t>(bits_of(type, value))
-                                            : static_cast<int64_t>(value)));
+  return number_of_bits(dtype, is_float(type) ? static_cast<int64_t>(bits_of(type, value))
+                                              : static_cast<int64_t>(value));
+}
+
+std::string MapKernel::held_place(const std::string& place) const {
+  return dialect().has_wide_words() ? place : write().cast(write().type(ScalarType::I64), place);
+}
+
+std::string MapKernel::place_of(const std::string& value) const {
+  return dialect().has_wide_words() ? value : write().cast(write().type(dialect().index), value);
 }
 
 std::vector<std::string> MapKernel::places(const std::string& number,
@@ -82,12 +96,17 @@ MapKernel::Fault MapKernel::fault(OpId op, int64_t dim, int64_t size) {
 
 void MapKernel::check_index(const Fault& fault, const std::string& index,
                             const std::string& instead) {
-  write().open_if(index + " < 0 || " + index + " >= " + fault.size);
-  write().open_if(faults_ + "[0] == 0");  // the first one that is seen: others may follow from it
-  write().assign(faults_ + "[1]", index);
-  write().assign(faults_ + "[2]", fault.dim);
-  write().assign(faults_ + "[3]", fault.size);
-  write().assign(faults_ + "[0]", fault.op);
+  const std::string size = held_place(fault.size);
+  const auto word = [&](int number, const std::string& value) {
+    write().set_element(DType::Int64, faults_, std::to_string(number), value);
+  };
+  write().open_if(index + " < 0 || " + index + " >= " + size);
+  // The first one that is seen: others may follow from it.
+  write().open_if(write().element(DType::Int64, faults_, "0") + " == 0");
+  word(1, index);
+  word(2, held_place(fault.dim));
+  word(3, size);
+  word(0, held_place(fault.op));
   write().close();
   write().assign(index, instead);
   write().close();

@@ -24,18 +24,26 @@ class MapKernel : public ValueSource {
   struct View {
     std::string name, first;  // where its first element is
     DType dtype;
+    // As it is in memory, in languages whose memory is arrays of the dtype.
     std::string at(const std::string& place) const {
       return name + "[" + first + " + " + place + "]";
     }
   };
   View reads(const Tensor& x) { return add(x, x.dtype(), dialect().reads); }
-  View writes(const Tensor& x) { return add(x, x.dtype(), dialect().writes); }
+  View writes(const Tensor& x) { return add(x, x.dtype(), write().writes(x.dtype())); }
   // The same, of which only the bits count.
   View reads_bits(const Tensor& x) { return add(x, bits_type(x.dtype()), dialect().reads); }
-  View writes_bits(const Tensor& x) { return add(x, bits_type(x.dtype()), dialect().writes); }
-  // The text of a whole number of the call; of a float in a dtype.
+  View writes_bits(const Tensor& x) {
+    return add(x, bits_type(x.dtype()), write().writes(x.dtype()));
+  }
+  // The text of a whole number of the call, of the type of places; of a number as it is held, by
+  // its value or its bits.
   std::string word(int64_t value);
   std::string number(DType dtype, double value);
+  std::string number_of_bits(DType dtype, int64_t bits);
+  // A place as int64 values are held, and the reverse.
+  std::string held_place(const std::string& place) const;
+  std::string place_of(const std::string& value) const;
   // The place of an element by its number (text) in a shape, for each of several strides.
   std::vector<std::string> places(const std::string& number, std::span<const int64_t> shape,
                                   std::span<const Dims> strides);
@@ -43,10 +51,11 @@ class MapKernel : public ValueSource {
 
   // A value of a view, held; sets an element to one that is held in the view's dtype.
   std::string value(const View& view, const std::string& place) {
-    return unpacked(view.dtype, view.at(place));
+    return unpacked(view.dtype, write().element(view.dtype, view.name, view.first + " + " + place));
   }
   void set(const View& view, const std::string& place, const std::string& value) {
-    write().assign(view.at(place), packed(view.dtype, value));
+    write().set_element(view.dtype, view.name, view.first + " + " + place,
+                        packed(view.dtype, value));
   }
 
   // What the host finds when it synchronises, where an index of an operation is out of range.
@@ -54,7 +63,8 @@ class MapKernel : public ValueSource {
     std::string op, dim, size;
   };
   Fault fault(OpId op, int64_t dim, int64_t size);
-  // Makes variable `index` another one where it is none of a dimension, which is that fault.
+  // Makes variable `index`, an int64 value, another one where it is none of a dimension, which is
+  // that fault.
   void check_index(const Fault& fault, const std::string& index, const std::string& instead = "0");
 
   // Runs it for elements 0 up to `count`: `body` prints what is done with element "i", and gives it

@@ -46,7 +46,7 @@ class MatmulPrinter {
   }
 
   void print() const {
-    const ScalarType index = ScalarType::I64;
+    const ScalarType index = kernel_.dialect().index;
     write_.constant(index, "block", "i % " + blocks_);
     write_.constant(index, "panel", "i / " + blocks_ + " % " + panels_);
     write_.constant(index, "batch", "i / " + blocks_ + " / " + panels_);
@@ -66,7 +66,7 @@ class MatmulPrinter {
               loaded(b_.name, "panel_place + k * " + columns + " + " + std::to_string(v * lanes_)));
     for (int r = 0; r < kBlockRows; ++r) {
       write_.constant(type_, numbered("x", r),
-                      a_.name + "[" + numbered("from", r) + " + k * " + sum_step_ + "]");
+                      item_of(a_, numbered("from", r) + " + k * " + sum_step_));
       for (int v = 0; v < columns_ / lanes_; ++v)
         write_.assign(sum(r, v), multiply_add(numbered("x", r), numbered("b", v) + "v", sum(r, v)));
     }
@@ -98,8 +98,12 @@ class MatmulPrinter {
     if (!has_vectors()) return x;
     return filled(kernel_.dialect().splat, {{'T', write_.type(type_)}, {'E', x}});
   }
+  // At a place from the start of the memory.
+  std::string item_of(const MapKernel::View& view, const std::string& place) const {
+    return kernel_.unpacked(view.dtype, write_.element(view.dtype, view.name, place));
+  }
   std::string loaded(const std::string& name, const std::string& place) const {
-    if (!has_vectors()) return name + "[" + place + "]";
+    if (!has_vectors()) return item_of(b_, place);
     return filled(kernel_.dialect().vector_load, {{'N', name}, {'E', place}});
   }
   std::string multiply_add(const std::string& a, const std::string& b, const std::string& c) const {
@@ -113,7 +117,7 @@ class MatmulPrinter {
   void print_store(int r) const {
     write_.open_if("first_row + " + std::to_string(r) + " < " + m_);
     write_.constant(
-        ScalarType::I64, "to",
+        kernel_.dialect().index, "to",
         y_.first + " + (batch * " + m_ + " + " + row(r) + ") * " + n_ + " + first_column");
     write_.open_if("width == " + std::to_string(columns_));
     for (int v = 0; v < columns_ / lanes_; ++v) store(y_.name, "to + ", r, v);
@@ -122,14 +126,17 @@ class MatmulPrinter {
     write_.array(type_, "rest", columns_);
     for (int v = 0; v < columns_ / lanes_; ++v) store("rest", "", r, v);
     write_.open_count(ScalarType::I32, "j", "0", "width");
-    write_.assign(y_.name + "[to + j]", "rest[j]");
+    write_.set_element(y_.dtype, y_.name, "to + j", kernel_.packed(y_.dtype, "rest[j]"));
     write_.close();
     write_.close();
     write_.close();
   }
   void store(const std::string& name, const std::string& place, int r, int v) const {
     const std::string at = place + std::to_string(v * lanes_);
-    if (!has_vectors()) return write_.assign(name + "[" + at + "]", sum(r, v));
+    if (!has_vectors())
+      return name == y_.name
+                 ? write_.set_element(y_.dtype, name, at, kernel_.packed(y_.dtype, sum(r, v)))
+                 : write_.assign(name + "[" + at + "]", sum(r, v));
     write_.line(filled(kernel_.dialect().vector_store, {{'N', name}, {'E', at}, {'C', sum(r, v)}}));
   }
 

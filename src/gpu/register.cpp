@@ -20,6 +20,11 @@ namespace {
 
 std::array<std::atomic<Driver*>, kMaxDeviceKinds> g_drivers{};
 
+// Whether kernels of the language hold values of a dtype, or of its parts.
+bool holds(const Dialect& dialect, DType dtype) {
+  return !dialect.type(held_type(real_of(dtype))).empty();
+}
+
 // Whether the language has an operation, computed in a dtype.
 bool has_definition(const Dialect& dialect, OpId op, DType compute) {
   if (is_complex(compute)) return false;
@@ -75,6 +80,7 @@ class GpuTarget final : public FusionTarget {
     return count;
   }
   bool takes(OpId op, DType compute) const override {
+    if (!holds(dialect_, compute)) return false;
     if (has_flag(op, op_flags::value_error) && is_integral(compute)) return false;  // it checks
     if (info(op).kind == OpKind::Scalar) return has_definition(dialect_, op, compute);
     return !is_complex(compute);
@@ -107,8 +113,9 @@ struct Tables {
           kind == OpKind::Scalar ? run_elementwise : run_reduction;
       for (int t = 0; t < kDTypeCount; ++t) {
         const auto dtype = static_cast<DType>(t);
-        const bool has =
-            kind == OpKind::Scalar ? has_definition(dialect, id, dtype) : !is_complex(dtype);
+        const bool held = holds(dialect, dtype) || id == OpId::copy || id == OpId::cast;
+        const bool has = held && (kind == OpKind::Scalar ? has_definition(dialect, id, dtype)
+                                                         : !is_complex(dtype));
         if (!has) lacks[static_cast<size_t>(op)] |= uint32_t{1} << t;
       }
     }
@@ -133,21 +140,12 @@ struct Tables {
     put(run_linear_index, linear_index);
     put(run_scan, cumsum, cumprod, cummax, cummin, logcumsumexp);
     put(run_argmax, argmax, argmin);
-    put(run_sort, sort);
-    put(run_topk, topk);
-    put(run_kthvalue, kthvalue);
-    put(run_median, median);
-    put(run_searchsorted, searchsorted);
-    put(run_nonzero, nonzero);
-    put(run_masked_select, masked_select);
     put(run_max_pool, max_pool);
     put(run_matmul, matmul);
     put(run_conv, conv);
     put(run_conv_backward_input, conv_backward_input);
     put(run_conv_backward_weight, conv_backward_weight);
-    put(run_resample, resample);
-    put(run_cholesky, cholesky);
-    put(run_solve_triangular, solve_triangular);
+    if (dialect.has_wide_words()) put_wide(put);
     for (const OpId op : {scatter_add, scatter_reduce, cumsum, cumprod, matmul, conv,
                           conv_backward_input, conv_backward_weight})
       for (const DType t : {DType::Complex64, DType::Complex128})
@@ -155,7 +153,23 @@ struct Tables {
     put(copy_to_device, to_device);
     kernels.lacks = &lacks;
     kernels.copy_into = copy_into;
-    kernels.count_nonzero = count_nonzero;
+    if (dialect.has_wide_words()) kernels.count_nonzero = count_nonzero;
+  }
+
+  // Kernels whose texts take places and int64 values for the same.
+  template <class F>
+  static void put_wide(const F& put) {
+    using enum OpId;
+    put(run_sort, sort);
+    put(run_topk, topk);
+    put(run_kthvalue, kthvalue);
+    put(run_median, median);
+    put(run_searchsorted, searchsorted);
+    put(run_nonzero, nonzero);
+    put(run_masked_select, masked_select);
+    put(run_resample, resample);
+    put(run_cholesky, cholesky);
+    put(run_solve_triangular, solve_triangular);
   }
 };
 

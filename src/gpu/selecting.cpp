@@ -8,14 +8,14 @@ namespace tinyt::gpu {
 
 namespace {
 
-constexpr int64_t kBlock = 256;
+constexpr int64_t kCountBlock = 256;
 
 // What tells which elements of a tensor, in order, are not zero.
 class Mask {
  public:
   explicit Mask(const Tensor& given)
       : x_(contiguous_in(given, given.dtype())),
-        blocks_(ceil_div(x_.numel(), kBlock)),
+        blocks_(ceil_div(x_.numel(), kCountBlock)),
         parts_{x_, x_} {
     if (!is_complex(x_.dtype())) return;
     for (const int64_t k : {0, 1}) parts_[k] = part_of(x_, real_of(x_.dtype()), k);
@@ -36,7 +36,7 @@ class Mask {
   void print(MapKernel& kernel, FunctionRef<void()> body) const {
     SourceWriter& write = kernel.write();
     const ScalarType index = kernel.dialect().index;
-    const std::string block = std::to_string(kBlock);
+    const std::string block = std::to_string(kCountBlock);
     write.limit(index, "end", "(i + 1) * " + block, elements_);
     write.open_count(index, "k", "i * " + block, "end");
     const bool complex = is_complex(x_.dtype());

@@ -132,6 +132,28 @@ Runs short_runs(const Lines& lines) {
   return runs;
 }
 
+// Sets variable "l" to how many of the left run's keys, from `a` on, are among the first `begin` of
+// both.
+void print_left_count(SourceWriter& write, const MapKernel::View& keys) {
+  const ScalarType index = write.dialect().index;
+  write.variable(index, "l", "begin - right");
+  write.open_if("l < 0");
+  write.assign("l", "0");
+  write.close();
+  write.limit(index, "most", "begin", "left");
+  write.open("while (l < most)");
+  write.constant(index, "middle", "(l + most) / 2");
+  write.constant(ScalarType::Bool, "before",
+                 keys.at("a + middle") + " <= " + keys.at("b + begin - 1 - middle"));
+  write.open_if("before");
+  write.assign("l", "middle + 1");
+  write.close();
+  write.open_if("!before");
+  write.assign("most", "middle");
+  write.close();
+  write.close();
+}
+
 // Each two neighbours as one; of equal keys, those of the first come first.
 Runs merged(const Lines& lines, const Runs& runs) {
   const Runs out(lines, 2 * runs.width);
@@ -161,23 +183,7 @@ Runs merged(const Lines& lines, const Runs& runs) {
     write.open_if("begin < end");
     write.constant(index, "a", "(run / " + to_count + " * " + count + " + pair) * " + room);
     write.constant(index, "b", "a + " + room);
-    // How many of the left ones stand in front of the share.
-    write.variable(index, "l", "begin - right");
-    write.open_if("l < 0");
-    write.assign("l", "0");
-    write.close();
-    write.limit(index, "most", "begin", "left");
-    write.open("while (l < most)");
-    write.constant(index, "middle", "(l + most) / 2");
-    write.constant(ScalarType::Bool, "before",
-                   keys.at("a + middle") + " <= " + keys.at("b + begin - 1 - middle"));
-    write.open_if("before");
-    write.assign("l", "middle + 1");
-    write.close();
-    write.open_if("!before");
-    write.assign("most", "middle");
-    write.close();
-    write.close();
+    print_left_count(write, keys);
     write.variable(index, "r", "begin - l");
     write.open_count(index, "j", "begin", "end");
     write.constant(

@@ -25,6 +25,19 @@ std::string SourceWriter::type(ScalarType type) const {
   return std::string(text);
 }
 
+std::string SourceWriter::element(DType dtype, std::string_view memory,
+                                  const std::string& place) const {
+  const std::string_view pattern = dialect_.loads[static_cast<size_t>(dtype)];
+  return filled(pattern.empty() ? "$N[$E]" : pattern, {{'N', memory}, {'E', place}});
+}
+
+void SourceWriter::set_element(DType dtype, std::string_view memory, const std::string& place,
+                               const std::string& value) {
+  const std::string_view pattern = dialect_.stores[static_cast<size_t>(dtype)];
+  line(filled(pattern.empty() ? "$N[$E] = $V;" : pattern,
+              {{'N', memory}, {'E', place}, {'V', value}}));
+}
+
 void SourceWriter::open_kernel(std::string_view name, std::vector<Argument> arguments,
                                size_t words) {
   if (!dialect_.words.empty()) {
@@ -36,12 +49,15 @@ void SourceWriter::open_kernel(std::string_view name, std::vector<Argument> argu
   std::string list;
   for (size_t i = 0; i < arguments.size(); ++i) {
     const std::string text =
-        filled(arguments[i].spelling,
-               {{'T', arguments[i].type}, {'N', arguments[i].name}, {'I', std::to_string(i)}});
+        filled(arguments[i].spelling, {{'T', arguments[i].type},
+                                       {'N', arguments[i].name},
+                                       {'I', std::to_string(i)},
+                                       {'Q', std::to_string((words + 3) / 4)}});
     if (dialect_.apart) line(text);
     list += (list.empty() ? "" : ", ") + text;
   }
   open(filled(dialect_.kernel, {{'N', name}, {'A', list}}));
+  if (!dialect_.enter.empty()) line(std::string(dialect_.enter));
 }
 
 std::string SourceWriter::product(size_t first, size_t end) const {

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/dtype.h"
 #include "gpu/dialect.h"
 
 namespace tinyt::gpu {
@@ -46,6 +47,10 @@ class SourceWriter {
   void array(ScalarType t, const std::string& name, int64_t size) {
     line(filled(dialect_.array, {{'T', type(t)}, {'N', name}, {'E', std::to_string(size)}}));
   }
+  // An element of memory; sets one to a value of its type in memory.
+  std::string element(DType dtype, std::string_view memory, const std::string& place) const;
+  void set_element(DType dtype, std::string_view memory, const std::string& place,
+                   const std::string& value);
   void assign(const std::string& to, const std::string& value) { line(to + " = " + value + ";"); }
   void open_for(ScalarType t, const std::string& name, const std::string& from,
                 const std::string& condition, const std::string& step) {
@@ -67,6 +72,11 @@ class SourceWriter {
     close();
   }
 
+  // Memory of a dtype that a kernel writes, as the dialect spells it.
+  std::string_view writes(DType dtype) const {
+    return size_of(dtype) < 4 && !dialect_.writes_parts.empty() ? dialect_.writes_parts
+                                                                : dialect_.writes;
+  }
   // A kernel over memory, as `reads` or `writes` of the dialect spell it, and words.
   struct Argument {
     std::string_view spelling;
@@ -75,7 +85,10 @@ class SourceWriter {
   void open_kernel(std::string_view name, std::vector<Argument> arguments, size_t words);
   // Of its words; the product of some.
   std::string word(size_t number) const {
-    return filled(dialect_.word, {{'N', "p"}, {'I', std::to_string(number)}});
+    return filled(dialect_.word, {{'N', "p"},
+                                  {'I', std::to_string(number)},
+                                  {'Q', std::to_string(number / 4)},
+                                  {'R', std::to_string(number % 4)}});
   }
   std::string product(size_t first, size_t end) const;
   std::string thread() const { return cast(type(dialect_.index), std::string(dialect_.thread)); }

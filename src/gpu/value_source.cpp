@@ -78,10 +78,23 @@ std::string ValueSource::unpacked(DType dtype, const std::string& item) {
 }
 
 // Its bits: whole numbers as they are.
-std::string ValueSource::of_word(DType dtype, const std::string& word) {
+std::string ValueSource::of_word(DType dtype, const std::string& word, const std::string& high) {
   const ScalarType type = held(dtype), index = dialect_.index;
+  require(type != ScalarType::F64 || width_of(index) == 64, ErrorKind::NotImplemented,
+          dialect_.name, ": no numbers of float64");
   DefinitionBuilder make;
   int x = make.input(index);
+  if (type == ScalarType::I64 && width_of(index) == 32) {
+    const int width = make.constant(ScalarType::U64, 32);
+    int above = make.value(MachineOp::convert, ScalarType::U32, make.input(index));
+    above = make.value(MachineOp::convert, ScalarType::U64, above);
+    x = make.value(MachineOp::convert, ScalarType::U32, x);
+    x = make.value(MachineOp::convert, ScalarType::U64, x);
+    above = make.value(MachineOp::shift_left, ScalarType::U64, above, width);
+    x = make.value(MachineOp::bit_or, ScalarType::U64, x, above);
+    x = make.value(MachineOp::bit_cast, ScalarType::I64, x);
+    return function(make.finish(x), "tt_word_pair") + "(" + word + ", " + high + ")";
+  }
   if (type == ScalarType::F32 && width_of(index) > 32)
     x = make.value(MachineOp::convert, ScalarType::U32, x);
   const MachineOp op = is_float(type) ? MachineOp::bit_cast : MachineOp::convert;
@@ -95,6 +108,14 @@ std::string ValueSource::packed(DType dtype, const std::string& value) {
   if (const ScalarDefinition* pack = pack_definition(dtype))
     bits = function(*pack, joined_words("pack", tinyt::name_of(dtype))) + "(" + bits + ")";
   return write_.cast(memory_type(dtype), bits);
+}
+
+std::string ValueSource::is_nan(ScalarType type, const std::string& x) {
+  if (!is_float(type)) return "false";
+  DefinitionBuilder make;
+  const int value = make.input(type);
+  const int nan = make.value(MachineOp::not_equal, ScalarType::Bool, value, value);
+  return function(make.finish(nan), joined_words("is_nan", tinyt::name_of(type))) + "(" + x + ")";
 }
 
 std::string ValueSource::identity(OpId op, DType dtype) const {

@@ -40,10 +40,10 @@ class ValueSource {
 
   static ScalarType held(DType dtype) { return held_type(dtype); }
   std::string memory_type(DType dtype) const;
-  // An element as it is held, given what stands in memory, or the word of a number; a value as it
-  // goes to memory.
+  // An element as it is held, given what stands in memory, or the word of a number (`high`: its
+  // upper half, where words have 32 bits); a value as it goes to memory.
   std::string unpacked(DType dtype, const std::string& item);
-  std::string of_word(DType dtype, const std::string& word);
+  std::string of_word(DType dtype, const std::string& word, const std::string& high);
   std::string packed(DType dtype, const std::string& value);
   std::string call_cast(const std::string& x, DType from, DType to);
   // A scalar op of values held in the dtype that it computes in, one whose `info().compute` is
@@ -56,6 +56,8 @@ class ValueSource {
   // Of a reduction whose results have a dtype: its accumulators' type and first value; a joined by
   // b, where a comes first.
   static ScalarType accumulator(DType dtype) { return held_type(info(dtype).compute); }
+  // Whether a value of a type is a NaN.
+  std::string is_nan(ScalarType type, const std::string& x);
   std::string identity(OpId op, DType dtype) const;
   std::string joined(OpId op, DType dtype, const std::string& a, const std::string& b);
 

@@ -75,7 +75,7 @@ Tensor columns_of(const Tensor& x, const ConvSizes& c) {
   const std::vector<Dim> dims = dims_of(kernel, c);
   const auto print = [&] {
     SourceWriter& write = kernel.write();
-    const ScalarType index = ScalarType::I64, type = held_type(x.dtype());
+    const ScalarType index = kernel.dialect().index, type = held_type(x.dtype());
     write.variable(index, "position", "i % " + lines);
     write.variable(index, "tap", "i / " + lines + " % " + taps);
     write.constant(index, "plane", "i / " + lines + " / " + taps);
@@ -124,7 +124,7 @@ void add_columns(const Tensor& columns, const ConvSizes& c, const Tensor& out) {
   const std::vector<Dim> dims = dims_of(kernel, c);
   const auto print = [&] {
     SourceWriter& write = kernel.write();
-    const ScalarType index = ScalarType::I64;
+    const ScalarType index = kernel.dialect().index;
     const DType dtype = out.dtype();
     const Dim& row = dims[last];
     const std::string target = "i * " + row.size + " + j";
@@ -322,7 +322,7 @@ class MaxPoolPrinter {
     channels_ = kernel.word(x.size(1));
     image_ = kernel.word(x.stride(0));
     channel_ = kernel.word(x.stride(1));
-    lowest_ = is_integral(dtype_) ? kernel.of_word(dtype_, kernel.word(lowest_of(dtype_)))
+    lowest_ = is_integral(dtype_) ? kernel.number_of_bits(dtype_, lowest_of(dtype_))
                                   : kernel.identity(OpId::amax, dtype_);
     int64_t before = 0;
     for (size_t d = 2; d < x.shape().size(); ++d) {
@@ -333,7 +333,7 @@ class MaxPoolPrinter {
   }
 
   void print() {
-    const ScalarType index = ScalarType::I64;
+    const ScalarType index = kernel_.dialect().index;
     print_window();
     std::string first = "0", place = "plane", number = "0";
     for (size_t d = 0; d < dims_.size(); ++d) {
@@ -351,14 +351,14 @@ class MaxPoolPrinter {
                       name("k", d) + " += " + dims_[d].step);
     write_.constant(held_type(dtype_), "item", kernel_.value(from_, place));
     // Of equal ones the first; of NaNs, which count as largest, the last.
-    write_.open_if("seen == 0 || item > best || item != item");
+    write_.open_if("seen == 0 || item > best || " + kernel_.is_nan(held_type(dtype_), "item"));
     write_.assign("best", "item");
     write_.assign("at", number);
     write_.assign("seen", "1");
     write_.close();
     for (size_t d = 0; d < dims_.size(); ++d) write_.close();
     kernel_.set(to_, "i", "best");
-    kernel_.set(places_, "i", "at");
+    kernel_.set(places_, "i", kernel_.held_place("at"));
   }
 
  private:
@@ -371,13 +371,16 @@ class MaxPoolPrinter {
 
   // Where the window of element i begins and ends, and its plane.
   void print_window() {
-    const ScalarType index = ScalarType::I64;
+    const ScalarType index = kernel_.dialect().index;
     write_.variable(index, "rest", "i");
     for (size_t d = dims_.size(); d-- > 0;) {
       write_.constant(index, name("w", d), "rest % " + dims_[d].out + " + " + dims_[d].first);
       write_.assign("rest", "rest / " + dims_[d].out);
-      write_.constant(index, name("begin", d), kernel_.value(bounds_, name("w", d)));
-      write_.constant(index, name("end", d), kernel_.value(bounds_, count_ + " + " + name("w", d)));
+      const auto bound = [&](const std::string& place) {
+        return kernel_.place_of(kernel_.value(bounds_, place));
+      };
+      write_.constant(index, name("begin", d), bound(name("w", d)));
+      write_.constant(index, name("end", d), bound(count_ + " + " + name("w", d)));
     }
     write_.constant(
         index, "plane",

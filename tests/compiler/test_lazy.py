@@ -62,6 +62,7 @@ def test_facts_are_known_and_values_wait() -> None:
     assert_same_bits(y, (x * 2 + 1).t()[1:4])
 
 
+HERE = ("buffer", "dlpack")  # looks at memory of the host alone
 LOOKS: dict[str, Callable[[Tensor], object]] = {
     "item": lambda y: y[0, 0].item(),
     "tolist": lambda y: y.tolist(),
@@ -87,11 +88,7 @@ LOOKS: dict[str, Callable[[Tensor], object]] = {
 
 @pytest.mark.parametrize(
     "look",
-    [
-        pytest.param(look, marks=[pytest.mark.host] if name in ("buffer", "dlpack") else [])
-        for name, look in LOOKS.items()
-    ],
-    ids=LOOKS.keys(),
+    [pytest.param(f, id=n, marks=[pytest.mark.host] * (n in HERE)) for n, f in LOOKS.items()],
 )
 def test_a_look_ends_the_wait(look: Callable[[Tensor], object]) -> None:
     def function(x: Tensor) -> tuple[object, Tensor]:

@@ -57,8 +57,8 @@ SEAMS = {
 }
 # These use the core; core files never include them. They do not see each other, but for the
 # bindings, which register the devices, and for what GPUs share.
-DEVICES = ("cpu", "gpu", "meta", "cuda", "metal", "opencl")
-ON_GPU = {"cuda", "metal", "opencl"}
+DEVICES = ("cpu", "gpu", "meta", "cuda", "metal", "opencl", "webgpu")
+ON_GPU = {"cuda", "metal", "opencl", "webgpu"}
 
 MAX_LINES = 800
 MAX_FUNCTION_LINES = 60
@@ -322,7 +322,8 @@ def file_names(text: str) -> set[str]:
 def test_names_of_files_that_are_compiled_as_one_are_unique() -> None:
     """A constant in a file's own namespace would hide another one, without a word; of variables
     there is an error, but only where the files come to lie in one group."""
-    files = [f for root in ("core", "cpu", "gpu", "opencl") for f in (SRC / root).rglob("*.*")]
+    roots = ("core", "cpu", "gpu", "opencl", "webgpu")
+    files = [f for root in roots for f in (SRC / root).rglob("*.*")]
     places: dict[str, list[str]] = {}
     for path in files:
         if path.suffix in {".h", ".cpp"} and not path.name.endswith(".simd.cpp"):

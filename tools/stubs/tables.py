@@ -87,6 +87,7 @@ HOT_TYPES = {
     "is_meta": "bool",
     "device_count": "int",
     "device_facts": "tuple[str, int]",
+    "find_webgpu_library": "None",
     "device_kinds": "list[str]",
     "Node.device_code": "int",
     "device.__exit__": "None",

@@ -57,6 +57,7 @@ cdef extern from "devices.h" namespace "tinyt":
     cbool device_has_numbers(int64_t)
     void need_device_kind(const string&) except +raise_python_error
     string take_device_warning(const string&) except +raise_python_error
+    void set_webgpu_library "tinyt::webgpu::set_library"(const string&) except +raise_python_error
     string device_names() except +raise_python_error
     void synchronise_device(int64_t) except +raise_python_error
     string device_hardware(int64_t) except +raise_python_error

@@ -97,10 +97,25 @@ cdef int number_for_core(void* object) noexcept:
     return -1
 
 
-# PyTorch's names of kinds of devices.
+# PyTorch's names of kinds of devices, and the last of the tree's own.
 cdef tuple DEVICE_TYPES = (
     "cpu", "cuda", "ipu", "xpu", "mkldnn", "opengl", "opencl", "ideep", "hip", "ve", "fpga", "maia",
-    "xla", "lazy", "vulkan", "mps", "meta", "hpu", "mtia", "privateuseone")
+    "xla", "lazy", "vulkan", "mps", "meta", "hpu", "mtia", "privateuseone",
+    "webgpu")
+
+
+def find_webgpu_library():
+    """Tells the core where the library is that the package `wgpu` brings, which is not imported."""
+    import importlib.util
+    import os
+    spec = importlib.util.find_spec("wgpu")
+    for folder in (spec and spec.submodule_search_locations) or ():
+        folder = os.path.join(folder, "resources")
+        for name in sorted(os.listdir(folder) if os.path.isdir(folder) else ()):
+            if "wgpu_native" in name:
+                set_webgpu_library(os.fsencode(os.path.join(folder, name)))
+                return
+    set_webgpu_library(b"")
 
 
 cdef class device:
@@ -159,6 +174,8 @@ cdef class device:
         return self.number
 
     cdef int64_t looked_up(self) except -1:
+        if self.type == "webgpu":
+            find_webgpu_library()
         need_device_kind(self.type.encode())
         warning = take_device_warning(self.type.encode()).decode()
         if warning:
