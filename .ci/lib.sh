@@ -146,7 +146,7 @@ sanitizer_environment() {
 # fraction F: how much of the suite a sample takes: F, or less where all of it took more than a
 # quarter of an hour ($SUITE_SECONDS); builds are as slow there, so samples make up for them.
 fraction() {
-  awk -v f="$1" -v s="$SUITE_SECONDS" 'BEGIN { print s > 900 ? f * (900 / s) ^ 2 : f }'
+  awk -v f="$1" -v s="$SUITE_SECONDS" 'BEGIN { print (s > 900 ? f * (900 / s) ^ 2 : f) }'
 }
 
 # sanitized VENV COMMAND...: runs the command on the build with sanitizers.
