@@ -326,6 +326,7 @@ def test_whole_training_steps(number: int, scaled: bool) -> None:
         same(a.detach(), b.detach())
 
 
+@pytest.mark.host
 def test_live_numbers_are_those_of_the_text() -> None:
     graph = parse(
         """
