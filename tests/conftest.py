@@ -29,8 +29,13 @@ os.environ.setdefault("TINYT_KERNEL_CACHE_DIR", "")
 # A process that does not seed draws differently in each run; tests draw the same.
 tinyt.manual_seed(tinyt.Generator().initial_seed())
 
-# What kernels of GPUs do not draw.
-DRAWS = ("standard_gamma", "dirichlet", "poisson", "binomial", "von_mises")
+# Random numbers that depend on tensors: kernels of GPUs do not draw them.
+DRAWS = [
+    row["name"] for row in tinyt._core.op_table() if "random" in row["flags"] and row["inputs"] > 0
+]
+
+# Devices with kernels of src/gpu, and the dtypes that they have no arithmetic of.
+GPUS = {"opencl": "complex", "webgpu": "complex|float64"}
 
 FAILED = pytest.StashKey[bool]()
 
@@ -70,8 +75,9 @@ def pytest_configure(config: pytest.Config) -> None:
             raise pytest.UsageError("--device host2 needs a C compiler")
         lack_kernels(config)
         tinyt.backends.load(library)
-    elif device == "opencl":
-        use_host_fallback(config, rf"(\w+. no kernel for complex|({'|'.join(DRAWS)}). no kernel)")
+    elif device in GPUS:
+        draws = "|".join(DRAWS)
+        use_host_fallback(config, rf"(\w+. no kernel for ({GPUS[device]})|({draws}). no kernel)")
     tinyt.set_default_device(device)
     to_array = tinyt.Tensor.__array__
     # Tests compare with NumPy's functions.
@@ -108,7 +114,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [i for i in items if i not in set(slow)]
     if config.getoption("--device") != "cpu":
         marked = ["host", "tiles"]
-        if config.getoption("--lacks") != "nothing" or config.getoption("--device") == "opencl":
+        if config.getoption("--lacks") != "nothing" or config.getoption("--device") in GPUS:
             marked.append("kernels")
         here = [i for i in items if any(map(i.get_closest_marker, marked))]
         config.hook.pytest_deselected(items=here)

@@ -55,6 +55,12 @@ inline const std::vector<AttrSpec>& attr_specs(OpId op) {
 
 // A dtype object to its number; -1 when it is none.
 inline int dtype_number(PyObject* object) { return python_seam().dtype_number(object); }
+// TypeError for what is no dtype.
+inline DType dtype_in(PyObject* dtype) {
+  const int number = dtype_number(dtype);
+  require(number >= 0, ErrorKind::Type, "dtype must be a dtype, got ", Py_TYPE(dtype)->tp_name);
+  return static_cast<DType>(number);
+}
 
 // A float's value. One that is read anew at every run hears of it: an attribute stays as it is.
 inline double exact_double(PyObject* value) {

@@ -86,6 +86,12 @@ std::map<std::string_view, uint32_t> lacking_rows(int64_t device) {
   return found;
 }
 
+bool has_kernel(std::string_view name, const py::object& dtype, int64_t device) {
+  const std::optional<OpId> op = find_op(name);
+  require(op.has_value(), ErrorKind::Value, "has_kernel: there is no operation ", name);
+  return kernels_of(device_of(device)).takes(*op, dtype_in(dtype.ptr()));
+}
+
 }  // namespace
 
 void bind_decompositions(py::module_& m) {
@@ -96,6 +102,9 @@ void bind_decompositions(py::module_& m) {
   m.def("lacking_rows", lacking_rows, py::arg("device"),
         "The fused rows that a device, as an attribute says it, has no kernel for, and the numbers "
         "of the dtypes in which it has none, as bits.");
+  m.def("has_kernel", has_kernel, py::arg("op"), py::arg("dtype"), py::arg("device"),
+        "Whether a device, as an attribute says it, has a kernel of an operation that computes in a "
+        "dtype.");
   m.def("kept_decompositions", kept_decompositions,
         "How many recorded decompositions the core keeps, and how many it ever recorded.");
   m.def("forget_decompositions", forget_decompositions, "Gives up those that are kept.");

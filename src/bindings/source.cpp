@@ -19,13 +19,6 @@ namespace tinyt {
 
 namespace {
 
-DType dtype_in(const py::handle& dtype) {
-  const int number = dtype_number(dtype.ptr());
-  require(number >= 0, ErrorKind::Type, "dtype must be a dtype, got ",
-          std::string(py::str(py::type::handle_of(dtype).attr("__name__"))));
-  return static_cast<DType>(number);
-}
-
 OpId scalar_op(const std::string& name) {
   const auto op = find_op(name);
   require(op && info(*op).kind == OpKind::Scalar, ErrorKind::Value, "no scalar op ", name);
@@ -34,7 +27,7 @@ OpId scalar_op(const std::string& name) {
 
 const ScalarDefinition& definition(const gpu::Dialect& dialect, const std::string& name,
                                    const py::handle& dtype) {
-  const DType compute = dtype_in(dtype);
+  const DType compute = dtype_in(dtype.ptr());
   const ScalarDefinition* found = gpu::definition_in(dialect, scalar_op(name), compute);
   require(found != nullptr, ErrorKind::DType, name, ": has no definition in ", name_of(compute));
   return *found;
@@ -66,7 +59,7 @@ std::string source_of(
   const gpu::Dialect& dialect = gpu::dialect_of(dialect_name);
   std::string text;
   for (const auto& [name, op, dtype] : functions) {
-    require(!in_single || dtype_in(dtype) == DType::Float32, ErrorKind::DType, op,
+    require(!in_single || dtype_in(dtype.ptr()) == DType::Float32, ErrorKind::DType, op,
             ": has a definition of single floats in float32 alone");
     const ScalarDefinition& found = in_single ? single(op) : definition(dialect, op, dtype);
     text += "\n" + gpu::function_source(found, name, dialect);
@@ -85,12 +78,12 @@ FusedKernel kernel_of(const std::vector<int64_t>& shape, size_t reduced,
   kernel.shape = Dims(shape);
   kernel.reduced = reduced;
   kernel.loads = static_cast<int>(loads.size());
-  for (const py::object& dtype : loads) kernel.values.push_back({dtype_in(dtype), false});
+  for (const py::object& dtype : loads) kernel.values.push_back({dtype_in(dtype.ptr()), false});
   for (const auto& [name, compute, dtype, per_row, in] : ops) {
     const auto op = find_op(name);
     require(op.has_value(), ErrorKind::Value, "no op ", name);
-    kernel.values.push_back({dtype_in(dtype), per_row});
-    kernel.ops.push_back({*op, dtype_in(compute), {}});
+    kernel.values.push_back({dtype_in(dtype.ptr()), per_row});
+    kernel.ops.push_back({*op, dtype_in(compute.ptr()), {}});
     for (const auto& [value, single] : in) kernel.ops.back().in.push_back({value, single});
   }
   kernel.stores = stores;

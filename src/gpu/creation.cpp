@@ -8,8 +8,23 @@
 
 namespace tinyt::gpu {
 
+namespace {
+
+// What is made of nothing, by the CPU's kernel.
+void make_on_host(const KernelCall& call) {
+  const Tensor& out = call.outputs[0];
+  const Tensor host = Tensor::empty(out.shape(), out.dtype());
+  kernels_of({}).row(call.op)({call.op, {}, {&host, 1}, call.attrs, call.compute});
+  copy_between(host, out);
+}
+
+}  // namespace
+
 void run_iota(const KernelCall& call) {
   const Tensor& out = call.outputs[0];
+  // Floats are float64 that is rounded once.
+  if (!is_integral(out.dtype()) && !dialect_on(out.device()).holds(DType::Float64))
+    return make_on_host(call);
   AttrReader read(call.attrs);
   const int64_t n = read.integer();
   const DType dtype = read.dtype();
@@ -24,13 +39,6 @@ void run_iota(const KernelCall& call) {
       const std::string value = from + " + " + kernel.held_place("i") + " * " + width;
       kernel.set(to, "i", kernel.call_cast("(" + value + ")", DType::Int64, dtype));
     });
-  }
-  // Each element is a float64 that is rounded once: made by the CPU where kernels have none.
-  if (kernel.dialect().type(ScalarType::F64).empty()) {
-    const Tensor host = Tensor::empty(out.shape(), dtype);
-    const size_t iota = static_cast<size_t>(OpId::iota);
-    kernels_of({}).rows[iota]({call.op, {}, {&host, 1}, call.attrs, call.compute});
-    return copy_between(host, out);
   }
   const std::string from = kernel.number(DType::Float64, start),
                     width = kernel.number(DType::Float64, step);
@@ -178,6 +186,7 @@ void run_draw(const KernelCall& call) {
   const auto seed = static_cast<uint64_t>(read.integer());
   const auto offset = static_cast<uint64_t>(read.integer());
   const Tensor& out = call.outputs[0];
+  if (!dialect_on(out.device()).holds(out.dtype())) return make_on_host(call);
   MapKernel kernel(out.device(), std::string(name_of(call.op)));
   const DrawPrinter printer(kernel, call, seed, offset);
   kernel.run(philox::counters_of(out.numel()), [&] { printer.print(); });

@@ -52,8 +52,9 @@ struct Dialect {
   std::string_view array = "$T $N[$E];";
   std::string_view loop = "for ($T $N = $E; $C; $S)";
   std::string_view cast = "($T)$E";
-  std::string_view table;   // a constant table of $C items
-  std::string_view unused;  // what names an argument that nothing reads; may be empty
+  std::string_view widened = "";  // an integer $E of memory as int64; empty: a cast
+  std::string_view table;         // a constant table of $C items
+  std::string_view unused;        // what names an argument that nothing reads; may be empty
 
   // A function of a type, with its arguments $A; what stands in front of one that loops which
   // become vectors call; a kernel, which has no type.
@@ -92,6 +93,8 @@ struct Dialect {
   std::span<const Helper> helpers, common_helpers;  // that call no other
 
   std::string_view type(ScalarType t) const { return types[static_cast<int>(t)]; }
+  // Whether kernels compute with values of a dtype, or of its parts.
+  bool holds(DType dtype) const { return !type(held_type(real_of(dtype))).empty(); }
   // Words, of the type of indices, that a number takes whose held type has so many bits.
   bool has_wide_words() const { return index == ScalarType::I64; }
 };

@@ -1,5 +1,7 @@
 #include "gpu/driver.h"
 
+#include <memory>
+
 #include "core/base/backend_error.h"
 #include "core/memory/device_cache.h"
 #include "core/ops/ops.h"
@@ -14,6 +16,13 @@ constexpr size_t kFaultWords = 4;
 
 void Driver::copy(const Buffer& to, size_t to_place, const Buffer& from, size_t from_place,
                   size_t bytes) {
+  if (bytes == 0) return;
+  if (from.handle != nullptr && to.handle != nullptr && from.device != to.device) {
+    const auto host = std::make_unique<char[]>(bytes);
+    const Buffer between{.host = host.get(), .bytes = bytes};
+    copy_bytes(between, 0, from, from_place, bytes);
+    return copy_bytes(to, to_place, between, 0, bytes);
+  }
   copy_bytes(to, to_place, from, from_place, bytes);
   if (to.handle == nullptr) raise_faults(from.device.index);
 }
@@ -68,6 +77,13 @@ void Driver::raise_faults(int index) {
   // What the host has called is named in front.
   fail(ErrorKind::Index, "to_device: ", op == OpId::linear_index ? "index" : name_of(op),
        ": index ", words[1], " is out of range for dimension ", words[2], " of size ", words[3]);
+}
+
+void need_turns(OpId op, Device device, int64_t turns) {
+  const int64_t most = driver_of(device).launch_model(device.index).most_turns;
+  if (turns > most)
+    fail(ErrorKind::NotImplemented, name_of(op), ": a thread would take ", turns, " elements, and ",
+         name_of(device), " ends its loops after ", most);
 }
 
 }  // namespace tinyt::gpu

@@ -1,6 +1,7 @@
 // What a GPU backend brings beside its language: a driver, as the kernels of this folder use it.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <mutex>
@@ -10,9 +11,12 @@
 #include <vector>
 
 #include "core/device/runtime.h"
+#include "core/ops/ops.h"
 #include "gpu/dialect.h"
 
 namespace tinyt::gpu {
+
+inline constexpr int64_t kManyTurns = INT64_MAX;
 
 // How work is shared out among threads.
 struct LaunchModel {
@@ -20,6 +24,12 @@ struct LaunchModel {
   // neighbouring elements at once, some thousands where each thread is a core's.
   int64_t least_block = 1;
   int64_t threads = 1;  // that are busy at once; more than that need not share rows
+  // What a thread's loops take at most: a kernel that would take more is one of several launches,
+  // or there is none.
+  int64_t most_turns = kManyTurns;
+
+  // Whether neighbouring threads should take neighbouring elements.
+  bool by_element() const { return least_block == 1; }
 };
 
 // What a kernel takes: memory, and 64-bit words.
@@ -59,7 +69,7 @@ class Driver : public Runtime {
                       std::span<const int64_t> words, int64_t threads) = 0;
 
  protected:
-  // What copies and waits, as `Runtime` says.
+  // What copies and waits, as `Runtime` says: some bytes, of one device at most.
   virtual void copy_bytes(const Buffer& to, size_t to_place, const Buffer& from, size_t from_place,
                           size_t bytes) = 0;
   virtual void wait(int index) = 0;
@@ -83,6 +93,18 @@ class Driver : public Runtime {
 DeviceKind register_gpu(std::string_view name, Driver& driver,
                         const std::vector<std::string>& aliases = {});
 Driver& driver_of(Device device);
+inline const Dialect& dialect_on(Device device) { return driver_of(device).dialect(device.index); }
 bool has_driver(DeviceKind kind);
+
+// Calls piece(first, count) for parts of 0 up to `count` that a thread's loop may take in one
+// launch.
+template <class F>
+void for_pieces(int64_t count, Device device, const F& piece) {
+  const int64_t most = driver_of(device).launch_model(device.index).most_turns;
+  for (int64_t first = 0; first < count; first += std::min(most, count - first))
+    piece(first, std::min(most, count - first));
+}
+// NotImplementedError where a thread's loops of so many turns are too long for the device.
+void need_turns(OpId op, Device device, int64_t turns);
 
 }  // namespace tinyt::gpu

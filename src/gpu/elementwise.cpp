@@ -5,6 +5,7 @@
 #include "core/base/error.h"
 #include "core/graph/graph.h"
 #include "core/ops/dispatch.h"
+#include "core/ops/kernels.h"
 #include "core/ops/to_device.h"
 #include "gpu/kernels.h"
 #include "gpu/launch.h"
@@ -85,7 +86,7 @@ bool is_one_piece(const Tensor& from, const Tensor& to) {
       !to.is_contiguous())
     return false;
   return to.numel() * static_cast<int64_t>(to.itemsize()) <= kMostBytes ||
-         driver_of(device).launch_model(device.index).least_block == 1;
+         driver_of(device).launch_model(device.index).by_element();
 }
 
 // To memory of the same dtype.
@@ -103,7 +104,21 @@ void copy_bits(const Tensor& from, const Tensor& to) {
             {&target, 1});
 }
 
+// Where the language lacks one of the two dtypes.
+void convert_by_host(const Tensor& from, const Tensor& to) {
+  const Tensor dense = contiguous_in(from, from.dtype());
+  const Tensor host = Tensor::empty(from.shape(), from.dtype()),
+               made = Tensor::empty(from.shape(), to.dtype()),
+               there = Tensor::empty(from.shape(), to.dtype(), to.device());
+  copy_between(dense, host);
+  kernels_of({}).copy_into(host, made);
+  copy_between(made, there);
+  copy_into(there, to);
+}
+
 void convert_into(const Tensor& from, const Tensor& to) {
+  const Dialect& dialect = dialect_on(to.device());
+  if (!dialect.holds(from.dtype()) || !dialect.holds(to.dtype())) return convert_by_host(from, to);
   if (!is_complex(from.dtype()) && !is_complex(to.dtype()))
     return run_fused(single_op(OpId::cast, from.dtype(), {&from, 1}, to.dtype(), to.shape()),
                      {&from, 1}, {&to, 1});
@@ -133,10 +148,13 @@ Tensor part_of(const Tensor& x, DType dtype, int64_t part) {
 void run_elementwise(const KernelCall& call) {
   require(!divides_by_zero(call), ErrorKind::Runtime, name_of(call.op), ": division by zero");
   std::vector<Tensor> operands(call.inputs.begin(), call.inputs.end());
+  const Tensor& out = call.outputs[0];
+  const Dialect& dialect = dialect_on(out.device());
   for (size_t i = 0; i < operands.size(); ++i)
     if (is_number(operands[i]))
       operands[i] = operand_number(operands[i], call.op, call.compute, i == 0);
-  const Tensor& out = call.outputs[0];
+    else if (!dialect.holds(operands[i].dtype()))  // of one element, and of less weight
+      operands[i] = converted(operands[i], call.compute);
   run_fused(single_op(call.op, call.compute, operands, out.dtype(), out.shape()), operands,
             call.outputs);
 }

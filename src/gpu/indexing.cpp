@@ -33,10 +33,10 @@ void run_gather(const KernelCall& call) {
   const auto dim = static_cast<size_t>(AttrReader(call.attrs).integer());
   if (x.dtype() == DType::Complex128) {
     for (const int64_t part : {0, 1}) {
-      const Tensor from[] = {part_of(x, DType::Float64, part), index};
-      const Tensor half = Tensor::empty(out.shape(), DType::Float64, out.device());
-      run_gather({call.op, from, {&half, 1}, call.attrs, DType::Float64});
-      copy_into(half, part_of(out, DType::Float64, part));
+      const Tensor from[] = {part_of(x, DType::Int64, part), index};
+      const Tensor half = Tensor::empty(out.shape(), DType::Int64, out.device());
+      run_gather({call.op, from, {&half, 1}, call.attrs, DType::Int64});
+      copy_into(half, part_of(out, DType::Int64, part));
     }
     return;
   }
@@ -56,11 +56,9 @@ void run_gather(const KernelCall& call) {
 
 namespace {
 
-// Elements of `out` at an index along a dimension become what they and those of `src` make, in the
-// order of the index: a thread takes a whole line.
-void scatter(OpId op, OpId combine, const Tensor& out, const Tensor& index, const Tensor& source,
-             size_t dim) {
-  const Tensor src = source.view(index.shape(), source.strides(), source.offset());
+// As `scatter`, of a part of the index.
+void scatter_some(OpId op, OpId combine, const Tensor& out, const Tensor& index, const Tensor& src,
+                  size_t dim) {
   const bool moves = combine == OpId::kCount;
   MapKernel kernel(out.device(), "scatter " + std::to_string(static_cast<int>(combine)));
   const auto from = moves ? kernel.reads_bits(src) : kernel.reads(src), at = kernel.reads(index),
@@ -88,6 +86,20 @@ void scatter(OpId op, OpId combine, const Tensor& out, const Tensor& index, cons
     write.close();
     kernel.check_index(fault, "k");
     write.close();
+  });
+}
+
+// Elements of `out` at an index along a dimension become what they and those of `src` make, in the
+// order of the index: a thread takes a whole line.
+void scatter(OpId op, OpId combine, const Tensor& out, const Tensor& index, const Tensor& src,
+             size_t dim) {
+  for_pieces(index.size(dim), out.device(), [&](int64_t first, int64_t count) {
+    Dims shape(index.shape());
+    shape[dim] = count;
+    const auto part = [&](const Tensor& x) {
+      return x.view(shape, x.strides(), x.offset() + first * x.stride(dim));
+    };
+    scatter_some(op, combine, out, part(index), part(src), dim);
   });
 }
 
@@ -119,8 +131,8 @@ void run_scatter(const KernelCall& call) {
   const Tensor index = at_least_1d(call.inputs[1]), src = at_least_1d(call.inputs[2]);
   if (out.dtype() != DType::Complex128) return scatter(call.op, OpId::kCount, out, index, src, dim);
   for (const int64_t part : {0, 1})
-    scatter(call.op, OpId::kCount, part_of(out, DType::Float64, part), index,
-            part_of(src, DType::Float64, part), dim);
+    scatter(call.op, OpId::kCount, part_of(out, DType::Int64, part), index,
+            part_of(src, DType::Int64, part), dim);
 }
 
 void run_scatter_add(const KernelCall& call) { scatter_combined(call, OpId::add); }
@@ -214,98 +226,8 @@ void run_pad_border(const KernelCall& call) {
     return pad_border(bits_of_tensor(call.inputs[0]), bits_of_tensor(call.outputs[0]), 1,
                       call.attrs);
   for (const int64_t part : {0, 1})
-    pad_border(part_of(call.inputs[0], DType::Float64, part),
-               part_of(call.outputs[0], DType::Float64, part), 2, call.attrs);
-}
-
-// ---- scans and searches along a dimension: a thread takes a line
-
-void run_scan(const KernelCall& call) {
-  const Tensor &x = call.inputs[0], &out = call.outputs[0];
-  const Tensor from = at_least_1d(x), to = at_least_1d(out);
-  const auto dim = static_cast<size_t>(AttrReader(call.attrs).integer());
-  const bool with_places = call.op == OpId::cummax || call.op == OpId::cummin;
-  const DType wide = info(out.dtype()).compute;
-  MapKernel kernel(out.device(), std::string(name_of(call.op)));
-  const auto read = kernel.reads(from), write_to = kernel.writes(to);
-  MapKernel::View found;
-  if (with_places) found = kernel.writes(at_least_1d(call.outputs[1]));
-  Dims shape(from.shape());
-  const int64_t count = shape[dim];
-  shape[dim] = 1;
-  const Dims lines[] = {from.strides(), to.strides()};
-  const auto places = kernel.places("i", shape, lines);
-  const std::string n = kernel.word(count), from_step = kernel.word(from.stride(dim)),
-                    to_step = kernel.word(to.stride(dim));
-  kernel.run(count == 0 ? 0 : numel_of(shape), [&] {
-    SourceWriter& write = kernel.write();
-    const ScalarType type = held_type(wide);
-    const auto item = [&](const std::string& j) {
-      return kernel.call_cast(kernel.value(read, places[0] + " + " + j + " * " + from_step),
-                              from.dtype(), wide);
-    };
-    const auto store = [&](const std::string& j) {
-      const std::string place = places[1] + " + " + j + " * " + to_step;
-      kernel.set(write_to, place, kernel.call_cast("value", wide, out.dtype()));
-      if (with_places) kernel.set(found, place, kernel.held_place("best"));
-    };
-    const ScalarType index = kernel.dialect().index;
-    write.variable(type, "value", item("0"));
-    if (with_places) write.variable(index, "best", "0");
-    store("0");
-    write.open_count(index, "j", "1", n);
-    write.constant(type, "item", item("j"));
-    switch (call.op) {
-      case OpId::cumsum:
-      case OpId::cumprod: {
-        const OpId step = call.op == OpId::cumsum ? OpId::add : OpId::mul;
-        write.assign("value", kernel.call_op(step, wide, "value, item"));
-        break;
-      }
-      case OpId::logcumsumexp:
-        write.assign("value", kernel.call_op(OpId::logaddexp, wide, "value, item"));
-        break;
-      default: {  // the last of equal ones; once NaN, the last NaN
-        const std::string order = call.op == OpId::cummax ? ">=" : "<=";
-        write.open_if("item " + order + " value || " + kernel.is_nan(type, "item"));
-        write.assign("value", "item");
-        write.assign("best", "j");
-        write.close();
-      }
-    }
-    store("j");
-    write.close();
-  });
-}
-
-void run_argmax(const KernelCall& call) {
-  const Tensor &x = call.inputs[0], &out = call.outputs[0];
-  const Tensor from = at_least_1d(x);
-  const auto dim = static_cast<size_t>(AttrReader(call.attrs).integer());
-  MapKernel kernel(out.device(), std::string(name_of(call.op)));
-  const auto read = kernel.reads(from), to = kernel.writes(out);
-  Dims shape(from.shape());
-  const int64_t count = shape[dim];
-  shape[dim] = 1;
-  const std::string place = kernel.place("i", shape, from.strides());
-  const std::string n = kernel.word(count), step = kernel.word(from.stride(dim));
-  kernel.run(out.numel(), [&] {
-    SourceWriter& write = kernel.write();
-    const ScalarType type = held_type(from.dtype());
-    write.variable(type, "value", kernel.value(read, place));
-    const ScalarType index = kernel.dialect().index;
-    write.variable(index, "best", "0");
-    write.open_count(index, "j", "1", n);
-    write.constant(type, "item", kernel.value(read, place + " + j * " + step));
-    const std::string order = call.op == OpId::argmax ? ">" : "<";
-    write.open_if("!" + kernel.is_nan(type, "value") + " && (item " + order + " value || " +
-                  kernel.is_nan(type, "item") + ")");  // the first NaN
-    write.assign("value", "item");
-    write.assign("best", "j");
-    write.close();
-    write.close();
-    kernel.set(to, "i", kernel.held_place("best"));
-  });
+    pad_border(part_of(call.inputs[0], DType::Int64, part),
+               part_of(call.outputs[0], DType::Int64, part), 2, call.attrs);
 }
 
 }  // namespace tinyt::gpu

@@ -167,16 +167,16 @@ FusedLaunch::FusedLaunch(const FusedKernel& given, std::span<const Tensor> opera
   kernel.shape = space.shape;
   kernel.reduced = reduced;
   Driver& driver = driver_of(device_);
-  no_doubles_ = driver.dialect(device_.index).type(ScalarType::F64).empty();
+  const Dialect& dialect = driver.dialect(device_.index);
+  narrow_ = !dialect.has_wide_words();
+  no_doubles_ = dialect.type(ScalarType::F64).empty();
   if (no_doubles_) shorten_numbers(kernel);
-  layout_ = WordLayout(space.shape.size(), form_, stores.size(), driver.dialect(device_.index));
+  layout_ = WordLayout(space.shape.size(), form_, stores.size(), dialect);
   const auto numbers = static_cast<size_t>(std::ranges::count(form_.loads, Inner::Number));
   const ArgumentCount arguments{operands.size() - numbers + stores.size(), layout_.count()};
   built_ = &built_kernel(device_, key_of(kernel, form_), arguments, [&] {
-    const Dialect& dialect = driver.dialect(device_.index);
     return whole_source(kernel_source(kernel, form_, kKernelName, dialect), dialect);
   });
-  narrow_ = !driver.dialect(device_.index).has_wide_words();
   fill_geometry(space, stores.size());
   share_out(space.shape, reduced, driver.launch_model(device_.index));
 }
@@ -219,9 +219,8 @@ void FusedLaunch::share_out(const Dims& shape, size_t reduced, const LaunchModel
     parts = ceil_div(columns, block);
   }
   const int64_t least_lines = ceil_div(model.least_block, std::max<int64_t>(1, columns));
-  const int64_t lines = parts > 1 || model.least_block == 1
-                            ? 1
-                            : std::max(ceil_div(rows, model.threads), least_lines);
+  const int64_t lines =
+      parts > 1 || model.by_element() ? 1 : std::max(ceil_div(rows, model.threads), least_lines);
   words_[layout_.lines()] = lines;
   threads_ = ceil_div(rows, lines) * parts;
 }
@@ -268,6 +267,11 @@ FusedKernel single_op(OpId op, DType compute, std::span<const Tensor> operands, 
   kernel.values.push_back({result, reduced > 0});
   kernel.stores.push_back(kernel.loads);
   return kernel;
+}
+
+void add_into(const Tensor& out, const Tensor& more) {
+  const Tensor both[] = {out, more};
+  run_fused(single_op(OpId::add, out.dtype(), both, out.dtype(), out.shape()), both, {&out, 1});
 }
 
 }  // namespace tinyt::gpu

@@ -68,4 +68,7 @@ void run_fused(const FusedKernel& kernel, std::span<const Tensor> operands,
 FusedKernel single_op(OpId op, DType compute, std::span<const Tensor> operands, DType result,
                       std::span<const int64_t> shape, size_t reduced = 0);
 
+// out + more of the same shape, dense, in a dtype that sums are computed in.
+void add_into(const Tensor& out, const Tensor& more);
+
 }  // namespace tinyt::gpu

@@ -10,7 +10,7 @@
 namespace tinyt::gpu {
 
 MapKernel::MapKernel(Device device, std::string key)
-    : ValueSource(driver_of(device).dialect(device.index), kKernelName),
+    : ValueSource(dialect_on(device), kKernelName),
       device_(device),
       driver_(driver_of(device)),
       key_(std::move(key)) {}
@@ -115,8 +115,7 @@ void MapKernel::check_index(const Fault& fault, const std::string& index,
 void MapKernel::run(int64_t count, FunctionRef<void()> body, int64_t least) {
   if (count == 0) return;
   const LaunchModel model = driver_.launch_model(device_.index);
-  const int64_t block =
-      model.least_block == 1 ? 1 : std::max(least, ceil_div(count, model.threads));
+  const int64_t block = model.by_element() ? 1 : std::max(least, ceil_div(count, model.threads));
   const std::string elements = word(count), of_thread = word(block);
   BuiltKernel& built = built_kernel(device_, key_, {memory_.size(), words_.size()}, [&] {
     const ScalarType index = dialect().index;

@@ -24,10 +24,6 @@ class MapKernel : public ValueSource {
   struct View {
     std::string name, first;  // where its first element is
     DType dtype;
-    // As it is in memory, in languages whose memory is arrays of the dtype.
-    std::string at(const std::string& place) const {
-      return name + "[" + first + " + " + place + "]";
-    }
   };
   View reads(const Tensor& x) { return add(x, x.dtype(), dialect().reads); }
   View writes(const Tensor& x) { return add(x, x.dtype(), write().writes(x.dtype())); }
@@ -49,9 +45,13 @@ class MapKernel : public ValueSource {
                                   std::span<const Dims> strides);
   std::string place(const std::string& number, std::span<const int64_t> shape, const Dims& strides);
 
-  // A value of a view, held; sets an element to one that is held in the view's dtype.
+  // An element of a view as it is in memory; its value, held; sets one to a value that is held in
+  // the view's dtype.
+  std::string item(const View& view, const std::string& place) const {
+    return write().element(view.dtype, view.name, view.first + " + " + place);
+  }
   std::string value(const View& view, const std::string& place) {
-    return unpacked(view.dtype, write().element(view.dtype, view.name, view.first + " + " + place));
+    return unpacked(view.dtype, item(view, place));
   }
   void set(const View& view, const std::string& place, const std::string& value) {
     write().set_element(view.dtype, view.name, view.first + " + " + place,

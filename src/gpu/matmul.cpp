@@ -185,12 +185,13 @@ Tensor panels_of(const Product& p, int64_t columns) {
 
 }  // namespace
 
-void multiply(const Product& given, const Tensor& out) {
-  if (out.numel() == 0) return;
-  if (given.k == 0) return copy_into(Tensor::scalar(0.0), out);
+namespace {
+
+// With sums that one launch takes.
+void multiply_some(const Product& given, const Tensor& out) {
   Product p = given;
   const Device device = out.device();
-  const Dialect& dialect = driver_of(device).dialect(device.index);
+  const Dialect& dialect = dialect_on(device);
   const int columns = kBlockVectors * MatmulPrinter::lanes_of(dialect, out.dtype());
   const Tensor panels = panels_of(p, columns);
   int64_t step = ceil_div(p.n, columns);  // of batches of panels, in these
@@ -204,6 +205,26 @@ void multiply(const Product& given, const Tensor& out) {
   kernel.run(
       numel_of(p.batch) * ceil_div(p.n, columns) * ceil_div(p.m, kBlockRows),
       [&] { printer.print(); }, 1);
+}
+
+}  // namespace
+
+void multiply(const Product& p, const Tensor& out) {
+  if (out.numel() == 0) return;
+  if (p.k == 0) return copy_into(Tensor::scalar(0.0), out);
+  for_pieces(p.k, out.device(), [&](int64_t first, int64_t count) {
+    const auto from = [first](const Tensor& x, int64_t step) {
+      return x.view(x.shape(), x.strides(), x.offset() + first * step);
+    };
+    Product piece = p;
+    piece.a = from(p.a, p.a_sum);
+    piece.b = from(p.b, p.b_sum);
+    piece.k = count;
+    if (first == 0) return multiply_some(piece, out);
+    const Tensor more = Tensor::empty(out.shape(), out.dtype(), out.device());
+    multiply_some(piece, more);
+    add_into(out, more);
+  });
 }
 
 void run_matmul(const KernelCall& call) {

@@ -20,16 +20,32 @@ namespace {
 
 std::array<std::atomic<Driver*>, kMaxDeviceKinds> g_drivers{};
 
-// Whether kernels of the language hold values of a dtype, or of its parts.
-bool holds(const Dialect& dialect, DType dtype) {
-  return !dialect.type(held_type(real_of(dtype))).empty();
-}
-
 // Whether the language has an operation, computed in a dtype.
 bool has_definition(const Dialect& dialect, OpId op, DType compute) {
   if (is_complex(compute)) return false;
   const ScalarDefinition* found = definition_in(dialect, op, info(compute).compute);
   return found != nullptr;
+}
+
+// Whether there is a kernel of an operation, where it has one at all, in the dtype that the call
+// computes in.
+bool has_kernel(const Dialect& dialect, OpId op, DType compute) {
+  using enum OpId;
+  constexpr OpId kOfBits[] = {cast, copy, to_device, reshape, fill,    pad,           pad_border,
+                              flip, cat,  update,    gather,  scatter, masked_select, nonzero};
+  constexpr OpId kByHost[] = {iota, uniform, normal};  // where the language lacks the dtype
+  constexpr OpId kOfReals[] = {
+      scatter_add,         scatter_reduce,      cumsum, cumprod, matmul, conv,
+      conv_backward_input, conv_backward_weight};
+  if (info(op).kind == OpKind::Scalar)
+    return op == copy || op == cast ||
+           (dialect.holds(compute) && has_definition(dialect, op, compute));
+  const auto is_in = [op](std::span<const OpId> ops) {
+    return std::ranges::find(ops, op) != ops.end();
+  };
+  if (is_in(kOfBits) || is_in(kByHost)) return true;
+  const bool of_reals = info(op).kind == OpKind::Reduce || is_in(kOfReals);
+  return dialect.holds(compute) && !(of_reals && is_complex(compute));
 }
 
 // ---- fused kernels
@@ -63,7 +79,7 @@ class GpuTarget final : public FusionTarget {
         limits_{.ops = 64,
                 .buffers = driver.most_buffers(),
                 .reductions = true,
-                .row_bytes = kLongestRow} {
+                .row_bytes = std::min(kLongestRow, driver.launch_model(0).most_turns / kPasses)} {
     for (int i = 0; i < driver.device_count(); ++i)
       argument_bytes_ = std::min(argument_bytes_, driver.most_argument_bytes(i));
   }
@@ -79,8 +95,9 @@ class GpuTarget final : public FusionTarget {
     while (count < most && fits(count + 1)) ++count;
     return count;
   }
+  bool holds(DType dtype) const override { return dialect_.holds(dtype); }
   bool takes(OpId op, DType compute) const override {
-    if (!holds(dialect_, compute)) return false;
+    if (!dialect_.holds(compute)) return false;
     if (has_flag(op, op_flags::value_error) && is_integral(compute)) return false;  // it checks
     if (info(op).kind == OpKind::Scalar) return has_definition(dialect_, op, compute);
     return !is_complex(compute);
@@ -91,6 +108,7 @@ class GpuTarget final : public FusionTarget {
 
  private:
   static constexpr int64_t kLongestRow = 1 << 20;  // bytes
+  static constexpr int64_t kPasses = 8;            // over a row, by the thread that takes it
   static constexpr size_t kMostBuffers = 256;      // that operations of one kernel have
 
   const Dialect& dialect_;
@@ -108,16 +126,11 @@ struct Tables {
     for (int op = 0; op < kOpCount; ++op) {
       const auto id = static_cast<OpId>(op);
       const OpKind kind = info(id).kind;
-      if (kind == OpKind::Struct || kind == OpKind::Update) continue;
-      kernels.rows[static_cast<size_t>(op)] =
-          kind == OpKind::Scalar ? run_elementwise : run_reduction;
-      for (int t = 0; t < kDTypeCount; ++t) {
-        const auto dtype = static_cast<DType>(t);
-        const bool held = holds(dialect, dtype) || id == OpId::copy || id == OpId::cast;
-        const bool has = held && (kind == OpKind::Scalar ? has_definition(dialect, id, dtype)
-                                                         : !is_complex(dtype));
-        if (!has) lacks[static_cast<size_t>(op)] |= uint32_t{1} << t;
-      }
+      if (kind == OpKind::Scalar) kernels.rows[static_cast<size_t>(op)] = run_elementwise;
+      if (kind == OpKind::Reduce) kernels.rows[static_cast<size_t>(op)] = run_reduction;
+      for (int t = 0; t < kDTypeCount; ++t)
+        if (!has_kernel(dialect, id, static_cast<DType>(t)))
+          lacks[static_cast<size_t>(op)] |= uint32_t{1} << t;
     }
     const auto put = [&](Kernel kernel, auto... ops) {
       ((kernels.rows[static_cast<size_t>(ops)] = kernel), ...);
@@ -145,21 +158,6 @@ struct Tables {
     put(run_conv, conv);
     put(run_conv_backward_input, conv_backward_input);
     put(run_conv_backward_weight, conv_backward_weight);
-    if (dialect.has_wide_words()) put_wide(put);
-    for (const OpId op : {scatter_add, scatter_reduce, cumsum, cumprod, matmul, conv,
-                          conv_backward_input, conv_backward_weight})
-      for (const DType t : {DType::Complex64, DType::Complex128})
-        lacks[static_cast<size_t>(op)] |= uint32_t{1} << static_cast<int>(t);
-    put(copy_to_device, to_device);
-    kernels.lacks = &lacks;
-    kernels.copy_into = copy_into;
-    if (dialect.has_wide_words()) kernels.count_nonzero = count_nonzero;
-  }
-
-  // Kernels whose texts take places and int64 values for the same.
-  template <class F>
-  static void put_wide(const F& put) {
-    using enum OpId;
     put(run_sort, sort);
     put(run_topk, topk);
     put(run_kthvalue, kthvalue);
@@ -170,6 +168,10 @@ struct Tables {
     put(run_resample, resample);
     put(run_cholesky, cholesky);
     put(run_solve_triangular, solve_triangular);
+    put(copy_to_device, to_device);
+    kernels.lacks = &lacks;
+    kernels.copy_into = copy_into;
+    kernels.count_nonzero = count_nonzero;
   }
 };
 

@@ -71,11 +71,13 @@ void apply(SparseRows& m, const Tensor& weight, const Tensor& x, const Tensor& o
         index, "start",
         "i / " + below + " / " + rows + " * " + length + " * " + below + " + i % " + below);
     write.variable(type, "sum", literal(type, 0, kernel.dialect()));
-    write.constant(index, "end", kernel.value(begins, "row + 1"));
-    write.open_count(index, "e", kernel.value(begins, "row"), "end");
-    const std::string item =
-        kernel.value(from, "start + " + kernel.value(columns, "e") + " * " + below);
-    const std::string factor = kernel.value(weights, kernel.value(entries, "e"));
+    const auto place = [&](const MapKernel::View& places, const std::string& at) {
+      return kernel.place_of(kernel.value(places, at));
+    };
+    write.constant(index, "end", place(begins, "row + 1"));
+    write.open_count(index, "e", place(begins, "row"), "end");
+    const std::string item = kernel.value(from, "start + " + place(columns, "e") + " * " + below);
+    const std::string factor = kernel.value(weights, place(entries, "e"));
     const std::string product = kernel.call_op(OpId::mul, dtype, factor + ", " + item);
     write.assign("sum", kernel.call_op(OpId::add, dtype, "sum, " + product));
     write.close();
@@ -102,6 +104,8 @@ void run_resample(const KernelCall& call) {
     const int64_t entries = std::accumulate(mine.begin(), mine.end(), int64_t{0});
     SparseRows m = rows_of(mine, index.first(static_cast<size_t>(entries)), used);
     if (transposed) m = transposed_rows(m, out.size(d));
+    for (size_t row = 1; row < m.first.size(); ++row)
+      need_turns(call.op, out.device(), m.first[row] - m.first[row - 1]);
     taps = taps.subspan(count);
     index = index.subspan(static_cast<size_t>(entries));
     used += entries;

@@ -3,6 +3,7 @@
 #include "core/ops/to_device.h"
 #include "gpu/kernels.h"
 #include "gpu/map_kernel.h"
+#include "gpu/scalar_source.h"
 
 namespace tinyt::gpu {
 
@@ -17,14 +18,19 @@ class Mask {
       : x_(contiguous_in(given, given.dtype())),
         blocks_(ceil_div(x_.numel(), kCountBlock)),
         parts_{x_, x_} {
-    if (!is_complex(x_.dtype())) return;
-    for (const int64_t k : {0, 1}) parts_[k] = part_of(x_, real_of(x_.dtype()), k);
+    DType part = real_of(x_.dtype());
+    if (part == DType::Float64) part = DType::Int64;  // its bits: some languages lack it
+    if (part == x_.dtype()) return;
+    for (const int64_t k : {0, 1})
+      parts_[k] = is_complex(x_.dtype()) ? part_of(x_, part, k)
+                                         : x_.view_as(part, x_.shape(), x_.strides(), x_.offset());
   }
   int64_t count() const { return x_.numel(); }
   int64_t blocks() const { return blocks_; }
 
   MapKernel kernel(const std::string& key) const {
-    return {x_.device(), key + (is_complex(x_.dtype()) ? " complex" : "")};
+    return {x_.device(), key + (is_complex(x_.dtype()) ? " complex" : "") +
+                             (real_of(x_.dtype()) == DType::Float64 ? " double" : "")};
   }
   // Adds its elements to what a kernel is given; `k` is done with each that is not zero, in block
   // "i".
@@ -40,10 +46,14 @@ class Mask {
     write.limit(index, "end", "(i + 1) * " + block, elements_);
     write.open_count(index, "k", "i * " + block, "end");
     const bool complex = is_complex(x_.dtype());
-    const std::string place = complex ? "2 * k" : "k";
-    std::string set = kernel.value(views_[0], place) + " != 0";
-    if (complex) set += " || " + kernel.value(views_[1], place) + " != 0";
-    write.open_if(set);
+    const auto is_set = [&](const MapKernel::View& view) {
+      const std::string item = kernel.value(view, complex ? "2 * k" : "k");
+      if (real_of(x_.dtype()) == DType::Float64)  // all but the sign
+        return "(" + item + " & " + literal(ScalarType::I64, INT64_MAX, kernel.dialect()) +
+               ") != 0";
+      return kernel.call_cast(item, view.dtype, DType::Bool) + " != 0";
+    };
+    write.open_if(is_set(views_[0]) + (complex ? " || " + is_set(views_[1]) : ""));
     body();
     write.close();
     write.close();
@@ -59,9 +69,9 @@ class Mask {
         blocks_,
         [&] {
           SourceWriter& write = kernel.write();
-          write.variable(ScalarType::I64, "count", "0");
+          write.variable(kernel.dialect().index, "count", "0");
           print(kernel, [&] { write.line("count += 1;"); });
-          kernel.set(to, "i", "count");
+          kernel.set(to, "i", kernel.held_place("count"));
         },
         4);
     const Tensor sums = Tensor::empty(Dims{blocks_}, DType::Int64, x_.device());
@@ -89,7 +99,7 @@ void for_each_set(Mask& mask, MapKernel& kernel, const MapKernel::View& sums, F 
         SourceWriter& write = kernel.write();
         write.variable(kernel.dialect().index, "found", "0");
         write.open_if("i > 0");
-        write.assign("found", kernel.value(sums, "i - 1"));
+        write.assign("found", kernel.place_of(kernel.value(sums, "i - 1")));
         write.close();
         mask.print(kernel, [&] {
           body();
@@ -127,7 +137,7 @@ void run_nonzero(const KernelCall& call) {
     write.variable(kernel.dialect().index, "rest", "k");
     for (size_t d = rank; d-- > 0;) {
       const std::string at = "found * " + std::to_string(rank) + " + " + std::to_string(d);
-      kernel.set(to, at, d == 0 ? "rest" : "rest % " + sizes[d]);
+      kernel.set(to, at, kernel.held_place(d == 0 ? "rest" : "rest % " + sizes[d]));
       if (d > 0) write.assign("rest", "rest / " + sizes[d]);
     }
   });
@@ -143,7 +153,7 @@ void run_masked_select(const KernelCall& call) {
   MapKernel find = mask.kernel("rows");
   mask.add_to(find);
   const auto before = find.reads(sums), found = find.writes(rows);
-  for_each_set(mask, find, before, [&] { find.set(found, "found", "k"); });
+  for_each_set(mask, find, before, [&] { find.set(found, "found", find.held_place("k")); });
 
   const Tensor flat = contiguous_in(x, x.dtype());
   Attrs along;

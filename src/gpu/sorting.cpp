@@ -124,34 +124,43 @@ Runs short_runs(const Lines& lines) {
     write.close();
     write.limit(index, "kept", "many", room);
     write.open_count(index, "j", "0", "kept");
-    write.assign(keys.at("i * " + room + " + j"), "key[j]");
-    write.assign(places.at("i * " + room + " + j"), "place[j]");
+    kernel.set(keys, "i * " + room + " + j", "key[j]");
+    kernel.set(places, "i * " + room + " + j", "place[j]");
     write.close();
   };
   kernel.run(lines.count() * runs.count, print, 512 / kRun);
   return runs;
 }
 
+// Moves variable `least` to the first place, of those up to variable `end`, at which the condition
+// of "middle" does not hold; where it holds, it holds at all places before.
+void print_search(SourceWriter& write, const std::string& least, const std::string& end,
+                  FunctionRef<std::string()> condition) {
+  write.open("while (" + least + " < " + end + ")");
+  write.constant(write.dialect().index, "middle", "(" + least + " + " + end + ") / 2");
+  write.constant(ScalarType::Bool, "before", condition());
+  write.open_if("before");
+  write.assign(least, "middle + 1");
+  write.close();
+  write.open_if("!before");
+  write.assign(end, "middle");
+  write.close();
+  write.close();
+}
+
 // Sets variable "l" to how many of the left run's keys, from `a` on, are among the first `begin` of
 // both.
-void print_left_count(SourceWriter& write, const MapKernel::View& keys) {
+void print_left_count(MapKernel& kernel, const MapKernel::View& keys) {
+  SourceWriter& write = kernel.write();
   const ScalarType index = write.dialect().index;
   write.variable(index, "l", "begin - right");
   write.open_if("l < 0");
   write.assign("l", "0");
   write.close();
   write.limit(index, "most", "begin", "left");
-  write.open("while (l < most)");
-  write.constant(index, "middle", "(l + most) / 2");
-  write.constant(ScalarType::Bool, "before",
-                 keys.at("a + middle") + " <= " + keys.at("b + begin - 1 - middle"));
-  write.open_if("before");
-  write.assign("l", "middle + 1");
-  write.close();
-  write.open_if("!before");
-  write.assign("most", "middle");
-  write.close();
-  write.close();
+  print_search(write, "l", "most", [&] {
+    return kernel.item(keys, "a + middle") + " <= " + kernel.item(keys, "b + begin - 1 - middle");
+  });
 }
 
 // Each two neighbours as one; of equal keys, those of the first come first.
@@ -183,22 +192,22 @@ Runs merged(const Lines& lines, const Runs& runs) {
     write.open_if("begin < end");
     write.constant(index, "a", "(run / " + to_count + " * " + count + " + pair) * " + room);
     write.constant(index, "b", "a + " + room);
-    print_left_count(write, keys);
+    print_left_count(kernel, keys);
     write.variable(index, "r", "begin - l");
     write.open_count(index, "j", "begin", "end");
-    write.constant(
-        ScalarType::Bool, "take",
-        "l < left && (r >= right || " + keys.at("a + l") + " <= " + keys.at("b + r") + ")");
-    write.variable(index, "from", "b + r");
+    write.constant(ScalarType::Bool, "take",
+                   "l < left && (r >= right || " + kernel.item(keys, "a + l") +
+                       " <= " + kernel.item(keys, "b + r") + ")");
+    write.variable(index, "next", "b + r");
     write.open_if("take");
-    write.assign("from", "a + l");
+    write.assign("next", "a + l");
     write.line("l += 1;");
     write.close();
     write.open_if("!take");
     write.line("r += 1;");
     write.close();
-    write.assign(to_keys.at("run * " + to_room + " + j"), keys.at("from"));
-    write.assign(to_places.at("run * " + to_room + " + j"), places.at("from"));
+    kernel.set(to_keys, "run * " + to_room + " + j", kernel.item(keys, "next"));
+    kernel.set(to_places, "run * " + to_room + " + j", kernel.item(places, "next"));
     write.close();
     write.close();
   };
@@ -228,10 +237,10 @@ void write_sorted(const Lines& lines, const Tensor& values, const Tensor& indice
     SourceWriter& write = kernel.write();
     const ScalarType type = kernel.dialect().index;
     write.constant(type, "line", "i / " + kept);
-    write.constant(type, "place", places.at("i"));
-    write.constant(type, "target", start[1] + " + i % " + kept + " * " + to_step);
-    kernel.set(out, "target", kernel.value(from, start[0] + " + place * " + step));
-    kernel.set(index, "target", "place");
+    write.constant(type, "place", kernel.place_of(kernel.value(places, "i")));
+    write.constant(type, "there", start[1] + " + i % " + kept + " * " + to_step);
+    kernel.set(out, "there", kernel.value(from, start[0] + " + place * " + step));
+    kernel.set(index, "there", kernel.held_place("place"));
   });
 }
 
@@ -253,10 +262,10 @@ void write_ranked(const Lines& lines, const KernelCall& call, const std::string&
     const ScalarType type = kernel.dialect().index;
     write.constant(type, "first", "i * " + kept);
     write.variable(type, "rank", kept + " - 1");
-    rank(write, keys, kept);
-    write.constant(type, "place", places.at("first + rank"));
+    rank(kernel, keys, kept);
+    write.constant(type, "place", kernel.place_of(kernel.value(places, "first + rank")));
     kernel.set(out, "i", kernel.value(from, start + " + place * " + step));
-    kernel.set(index, "i", "place");
+    kernel.set(index, "i", kernel.held_place("place"));
   });
 }
 
@@ -280,7 +289,7 @@ void run_kthvalue(const KernelCall& call) {
   AttrReader read(call.attrs);
   const int64_t k = read.integer(), dim = read.integer();
   write_ranked({call.inputs[0], dim, false, k}, call, "kthvalue",
-               [](SourceWriter&, const MapKernel::View&, const std::string&) {});
+               [](MapKernel&, const MapKernel::View&, const std::string&) {});
 }
 
 // The lower one of two; the first NaN where NaNs are not ignored, or there is nothing else.
@@ -293,23 +302,16 @@ void run_median(const KernelCall& call) {
   if (!is_float(x.dtype())) {
     const Lines all(x, dim, false);
     return write_ranked({x, dim, false, (all.length + 1) / 2}, call, "kthvalue",
-                        [](SourceWriter&, const MapKernel::View&, const std::string&) {});
+                        [](MapKernel&, const MapKernel::View&, const std::string&) {});
   }
-  const auto print = [&](SourceWriter& write, const MapKernel::View& keys, const std::string& n) {
+  const auto print = [&](MapKernel& kernel, const MapKernel::View& keys, const std::string& n) {
+    SourceWriter& write = kernel.write();
     const ScalarType type = write.dialect().index;
     const std::string most = literal(scalar_of(keys.dtype), most_of(keys.dtype), write.dialect());
     write.variable(type, "numbers", "0");
     write.variable(type, "end", n);
-    write.open("while (numbers < end)");
-    write.constant(type, "middle", "(numbers + end) / 2");
-    write.constant(ScalarType::Bool, "is_nan", keys.at("first + middle") + " == " + most);
-    write.open_if("is_nan");
-    write.assign("end", "middle");
-    write.close();
-    write.open_if("!is_nan");
-    write.assign("numbers", "middle + 1");
-    write.close();
-    write.close();
+    print_search(write, "numbers", "end",
+                 [&] { return kernel.item(keys, "first + middle") + " < " + most; });
     write.assign("rank", "numbers");
     write.open_if(ignore_nan ? "numbers > 0" : "numbers == " + n);
     write.assign("rank", "(numbers - 1) / 2");
@@ -339,21 +341,15 @@ void run_searchsorted(const KernelCall& call) {
     write.constant(index, "start", "i / " + count + " * " + step);
     write.variable(index, "least", "0");
     write.variable(index, "end", n);
-    write.open("while (least < end)");
-    write.constant(index, "middle", "(least + end) / 2");
-    write.constant(type, "item", kernel.value(line, "start + middle"));
-    std::string before = right ? "item <= value" : "item < value";
-    if (is_float(type))
-      before += right ? " || value != value" : " || (value != value && item == item)";
-    write.constant(ScalarType::Bool, "before", before);
-    write.open_if("before");
-    write.assign("least", "middle + 1");
-    write.close();
-    write.open_if("!before");
-    write.assign("end", "middle");
-    write.close();
-    write.close();
-    kernel.set(to, "i", "least");
+    print_search(write, "least", "end", [&] {
+      write.constant(type, "item", kernel.value(line, "start + middle"));
+      const std::string order = right ? "item <= value" : "item < value";
+      if (!is_float(type)) return order;
+      const std::string nan = kernel.is_nan(type, "value");
+      return order + " || " +
+             (right ? nan : "(" + nan + " && !" + kernel.is_nan(type, "item") + ")");
+    });
+    kernel.set(to, "i", kernel.held_place("least"));
   };
   kernel.run(out.numel(), print, 64);
 }

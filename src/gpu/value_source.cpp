@@ -71,7 +71,10 @@ std::string ValueSource::call_cast(const std::string& x, DType from, DType to) {
 
 std::string ValueSource::unpacked(DType dtype, const std::string& item) {
   if (is_bool(dtype)) return write_.cast(write_.type(ScalarType::U8), "(" + item + " != 0)");
-  if (is_integer(dtype)) return write_.cast(write_.type(ScalarType::I64), item);
+  if (is_integer(dtype))
+    return dialect_.widened.empty() || size_of(dtype) == 8
+               ? write_.cast(write_.type(ScalarType::I64), item)
+               : filled(dialect_.widened, {{'E', item}});
   if (const ScalarDefinition* unpack = unpack_definition(dtype))
     return function(*unpack, joined_words("unpack", tinyt::name_of(dtype))) + "(" + item + ")";
   return item;

@@ -3,8 +3,10 @@
 // element.
 //
 // Compilers of shaders may reorder arithmetic and assume that nothing is a NaN. What floats make
-// therefore goes through `tt_exact`, which changes no bit and which no compiler sees through: the
-// number of the thread in the third dimension, in which there is one, is the 0 of `tt_zero`.
+// therefore goes through `tt_exact`, and some operands through `tt_given`, which change no bit and
+// which no compiler sees through: `tt_zero` is the number of the thread in the third dimension, in
+// which there is one, and `tt_null` that of groups less 1. One alone would cancel where a result is
+// such an operand.
 #include "gpu/dialect.h"
 
 namespace tinyt::gpu {
@@ -19,19 +21,19 @@ constexpr Types kWgslSmall = kI32 | kU32, kWgslLarge = kI64 | kU64,
 
 constexpr Spelling kWgslFloats[] = {
     {add, kF32, kAny, "tt_exact($0 + $1)"},
-    {sub, kF32, kAny, "tt_exact(tt_exact($0) - $1)"},
+    {sub, kF32, kAny, "tt_exact(tt_given($0) - $1)"},
     {mul, kF32, kAny, "tt_exact($0 * $1)"},
-    {div, kF32, kAny, "tt_exact(tt_exact($0) / $1)"},
+    {div, kF32, kAny, "tt_exact(tt_given($0) / $1)"},
     {sqrt, kF32, kAny, "tt_exact(sqrt($0))"},
     {neg, kF32, kAny, "bitcast<f32>(bitcast<u32>($0) ^ 0x80000000u)"},
     {floor, kF32, kAny, "floor($0)"},
     {ceil, kF32, kAny, "ceil($0)"},
     {trunc, kF32, kAny, "trunc($0)"},
     {round_even, kF32, kAny, "round($0)"},
-    {equal, kBool, kF32, "tt_exact($0) == $1"},
-    {not_equal, kBool, kF32, "!(tt_exact($0) == $1)"},  // naga's != is false of NaNs
-    {less, kBool, kF32, "tt_exact($0) < $1"},
-    {less_equal, kBool, kF32, "tt_exact($0) <= $1"},
+    {equal, kBool, kF32, "tt_given($0) == $1"},
+    {not_equal, kBool, kF32, "!(tt_given($0) == $1)"},  // naga's != is false of NaNs
+    {less, kBool, kF32, "tt_given($0) < $1"},
+    {less_equal, kBool, kF32, "tt_given($0) <= $1"},
     {fma, kF32, kAny, "tt_fma($0, $1, $2)"},
 };
 constexpr Spelling kWgslSpellings[] = {
@@ -76,6 +78,7 @@ constexpr Spelling kWgslSpellings[] = {
     {convert, kU8, kWgslWide | kI8, "u32($0) & 0xffu"},
     {convert, kI8, kWgslWide | kU8, "tt_i8(i32($0))"},
     {convert, kWgslLarge, kBool, "select($T(0), $T(1), $0)"},
+    {convert, kI64, kI32 | kWgslBytes, "tt_wide(i32($0))"},
     {convert, kBool | kF32 | kWgslWhole, kAny, "$T($0)"},
     {mask, kU32, kAny, "select(0u, 0xffffffffu, $0)"},
     {mask, kI32 | kI8, kAny, "select(0i, -1i, $0)"},
@@ -88,7 +91,7 @@ constexpr Helper kFusedMultiplyAdd[] = {
     {"tt_fma", ScalarType::F32, "a: f32, b: f32, c: f32", "  return tt_exact(fma(a, b, c));\n"}};
 // The product is exact, and the sum is rounded twice: to 53 bits, and then to 24.
 constexpr Helper kDoubleMultiplyAdd[] = {{"tt_fma", ScalarType::F32, "a: f32, b: f32, c: f32",
-                                          "  return f32(f64(a) * f64(b) + f64(c));\n"}};
+                                          "  return tt_exact(f32(f64(a) * f64(b) + f64(c)));\n"}};
 // A constant must be finite: what is read of a variable need not be.
 constexpr Helper kWgslHelpers[] = {
     {"tt_infinity", ScalarType::F32, "",
@@ -96,6 +99,8 @@ constexpr Helper kWgslHelpers[] = {
     {"tt_nan", ScalarType::F32, "",
      "  var bits: u32 = 0x7fc00000u;\n  return bitcast<f32>(bits);\n"},
     {"tt_i8", ScalarType::I32, "x: i32", "  return (x << 24u) >> 24u;\n"},
+    // llvmpipe finds none that is made of an i32 below a zero that it knows.
+    {"tt_wide", ScalarType::I64, "x: i32", "  return $I(x) ^ $I(tt_zero);\n"},
     // naga does not convert 64-bit literals.
     {"tt_count_i64", ScalarType::U32, "x: i64", "  return u32(x);\n"},
     {"tt_count_u64", ScalarType::U32, "x: u64", "  return u32(x);\n"},
@@ -142,8 +147,12 @@ constexpr Dialect wgsl(std::span<const Helper> multiply_add) {
   return {
       .name = "wgsl",
       .begin = R"(var<private> tt_zero: u32;
+var<private> tt_null: u32;
 fn tt_exact(x: f32) -> f32 {
   return bitcast<f32>(bitcast<u32>(x) ^ tt_zero);
+}
+fn tt_given(x: f32) -> f32 {
+  return bitcast<f32>(bitcast<u32>(x) ^ tt_null);
 }
 )",
       .types = {"bool", "u32", "i32", "i32", "u32", "i64", "u64", "f32", ""},
@@ -156,6 +165,7 @@ fn tt_exact(x: f32) -> f32 {
       .array = "var $N: array<$T, $E>;",
       .loop = "for (var $N: $T = $E; $C; $S)",
       .cast = "$T($E)",
+      .widened = "tt_wide(i32($E))",
       .table = "",
       .unused = "",
       .function = "fn $N($A) -> $T",
@@ -183,7 +193,7 @@ fn $N_put(i: i32, bits: u32, x: u32) { atomicAnd(&m$I[i], ~bits); atomicOr(&m$I[
                  "{ let tt_at = 2 * ($E); let tt_v = u64($V); $N_set(tt_at, u32(tt_v & "
                  "0xfffffffflu)); $N_set(tt_at + 1, u32(tt_v >> 32u)); }",
                  kStoreTwoBytes, kStoreTwoBytes, "$N_set($E, bitcast<u32>($V));", "", "", ""},
-      .enter = "tt_zero = thread_number.z;",
+      .enter = "tt_zero = thread_number.z; tt_null = groups.z - 1u;",
       .words = "@group(1) @binding(0) var<uniform> $N: array<vec4<$T>, $Q>;",
       .word = "$N[$Q][$R]",
       .apart = true,

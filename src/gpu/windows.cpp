@@ -58,27 +58,45 @@ std::vector<Dim> dims_of(MapKernel& kernel, const ConvSizes& c) {
   return dims;
 }
 
+// What a thread takes of a row along the last dimension: all of it, or an element, where neighbours
+// are other threads'.
+int64_t piece_of(int64_t width, Device device) {
+  const LaunchModel model = driver_of(device).launch_model(device.index);
+  return model.by_element() ? 1 : std::max<int64_t>(1, width);
+}
+
+// Which "row" thread "i" takes a piece of, and that piece: from "from_j" up to "to_j".
+void print_piece(SourceWriter& write, const std::string& width, const std::string& piece) {
+  const ScalarType index = write.dialect().index;
+  write.constant(index, "pieces", "(" + width + " + " + piece + " - 1) / " + piece);
+  write.constant(index, "row", "i / pieces");
+  write.constant(index, "from_j", "i % pieces * " + piece);
+  write.limit(index, "to_j", "from_j + " + piece, width);
+}
+
 // [image, group, channel and tap, position] of some images, 0 beyond their borders. An element of
-// the kernel is a row of positions along the last dimension.
+// the kernel is a piece of a row of positions along the last dimension.
 Tensor columns_of(const Tensor& x, const ConvSizes& c) {
   const Tensor out =
       Tensor::empty(Dims{x.size(0), c.groups, c.rows(), c.places}, x.dtype(), x.device());
   const size_t last = c.rank() - 1;
-  const int64_t width = c.positions[last];
+  const int64_t width = c.positions[last], piece = piece_of(width, x.device());
   MapKernel kernel(x.device(), "columns " + std::to_string(c.rank()));
   const auto from = kernel.reads(x), to = kernel.writes(out);
   const std::string lines = kernel.word(c.places / std::max<int64_t>(1, width)),
                     taps = kernel.word(c.taps), channels = kernel.word(c.groups * c.in),
-                    image = kernel.word(x.stride(0)), channel = kernel.word(x.stride(1));
+                    image = kernel.word(x.stride(0)), channel = kernel.word(x.stride(1)),
+                    some = kernel.word(piece);
   std::vector<std::string> steps;
   for (size_t d = 0; d < c.rank(); ++d) steps.push_back(kernel.word(x.stride(d + 2)));
   const std::vector<Dim> dims = dims_of(kernel, c);
   const auto print = [&] {
     SourceWriter& write = kernel.write();
     const ScalarType index = kernel.dialect().index, type = held_type(x.dtype());
-    write.variable(index, "position", "i % " + lines);
-    write.variable(index, "tap", "i / " + lines + " % " + taps);
-    write.constant(index, "plane", "i / " + lines + " / " + taps);
+    print_piece(write, dims[last].positions, some);
+    write.variable(index, "position", "row % " + lines);
+    write.variable(index, "tap", "row / " + lines + " % " + taps);
+    write.constant(index, "plane", "row / " + lines + " / " + taps);
     write.variable(
         index, "place",
         "plane / " + channels + " * " + image + " + plane % " + channels + " * " + channel);
@@ -99,41 +117,45 @@ Tensor columns_of(const Tensor& x, const ConvSizes& c) {
       write.close();
       write.line("place += " + k + " * " + steps[d] + ";");
     }
-    write.open_count(index, "j", "0", dims[last].positions);
+    write.open_count(index, "j", "from_j", "to_j");
     write.constant(index, "k", "first + j * " + dims[last].stride);
     write.variable(type, "value", literal(type, 0, kernel.dialect()));
     write.open_if("inside != 0 && k >= 0 && k < " + dims[last].size);
     write.assign("value", kernel.value(from, "place + k * " + steps[last]));
     write.close();
-    kernel.set(to, "i * " + dims[last].positions + " + j", "value");
+    kernel.set(to, "row * " + dims[last].positions + " + j", "value");
     write.close();
   };
-  kernel.run(width == 0 ? 0 : out.numel() / width, print, std::max<int64_t>(1, 512 / (width + 1)));
+  kernel.run(width == 0 ? 0 : out.numel() / width * ceil_div(width, piece), print,
+             std::max<int64_t>(1, 512 / (piece + 1)));
   return out;
 }
 
 // Each element of images is the sum of the columns' elements that were taken from it, in the order
-// of the taps. An element of the kernel is a row along the last dimension.
+// of the taps. An element of the kernel is a piece of a row along the last dimension.
 void add_columns(const Tensor& columns, const ConvSizes& c, const Tensor& out) {
   const size_t last = c.rank() - 1;
-  const int64_t width = c.source[last];
+  const int64_t width = c.source[last], piece = piece_of(width, out.device());
+  need_turns(OpId::conv_backward_input, out.device(), c.taps * (piece + 2));
   MapKernel kernel(out.device(), "of columns " + std::to_string(c.rank()));
   const auto from = kernel.reads(columns), to = kernel.writes(out);
   const std::string lines = kernel.word(numel_of(c.source) / width),
-                    taps = kernel.word(c.taps / c.kernel[last]), places = kernel.word(c.places);
+                    taps = kernel.word(c.taps / c.kernel[last]), places = kernel.word(c.places),
+                    some = kernel.word(piece);
   const std::vector<Dim> dims = dims_of(kernel, c);
   const auto print = [&] {
     SourceWriter& write = kernel.write();
     const ScalarType index = kernel.dialect().index;
     const DType dtype = out.dtype();
     const Dim& row = dims[last];
-    const std::string target = "i * " + row.size + " + j";
-    write.constant(index, "plane", "i / " + lines);
-    write.open_count(index, "j", "0", row.size);
+    const std::string target = "row * " + row.size + " + j";
+    print_piece(write, row.size, some);
+    write.constant(index, "plane", "row / " + lines);
+    write.open_count(index, "j", "from_j", "to_j");
     kernel.set(to, target, literal(held_type(dtype), 0, kernel.dialect()));
     write.close();
     write.open_count(index, "tap", "0", taps);
-    write.variable(index, "rest", "i % " + lines);
+    write.variable(index, "rest", "row % " + lines);
     write.variable(index, "rest_tap", "tap");
     write.variable(index, "position", "0");
     write.variable(index, "below", row.positions);
@@ -158,7 +180,7 @@ void add_columns(const Tensor& columns, const ConvSizes& c, const Tensor& out) {
         index, "line",
         "((plane * " + taps + " + tap) * " + row.kernel + " + t) * " + places + " + position");
     write.constant(index, "first", row.padding + " - t * " + row.dilation);
-    write.open_count(index, "j", "0", row.size);
+    write.open_count(index, "j", "from_j", "to_j");
     write.constant(index, "k", "j + first");
     write.open_if("k >= 0 && k % " + row.stride + " == 0 && k / " + row.stride + " < " +
                   row.positions);
@@ -171,7 +193,8 @@ void add_columns(const Tensor& columns, const ConvSizes& c, const Tensor& out) {
     write.close();
     write.close();
   };
-  kernel.run(out.numel() / width, print, std::max<int64_t>(1, 512 / width));
+  kernel.run(out.numel() / width * ceil_div(width, piece), print,
+             std::max<int64_t>(1, 512 / piece));
 }
 
 int64_t images_at_once(const ConvSizes& c, DType dtype) {
@@ -288,8 +311,7 @@ void run_conv_backward_weight(const KernelCall& call) {
       }
       const Tensor more = Tensor::empty(out.shape(), dtype, out.device());
       multiply(p, more);
-      const Tensor both[] = {out, more};
-      run_fused(single_op(OpId::add, dtype, both, dtype, out.shape()), both, {&out, 1});
+      add_into(out, more);
     }
   });
 }
@@ -404,6 +426,16 @@ void run_max_pool(const KernelCall& call) {
   read.list();
   const std::span<const int64_t> begin = read.list(), end = read.list(), step = read.list();
   const auto windows = static_cast<int64_t>(begin.size());
+  int64_t turns = 1, before = 0;
+  for (size_t d = 2; d < out.shape().size(); ++d) {
+    int64_t most = 1;
+    for (int64_t w = before; w < before + out.size(d); ++w)
+      most = std::max(
+          most, ceil_div(end[static_cast<size_t>(w)] - begin[static_cast<size_t>(w)], step[d - 2]));
+    turns *= most;
+    before += out.size(d);
+  }
+  need_turns(call.op, x.device(), turns);
   const Tensor host = Tensor::empty(Dims{2, windows}, DType::Int64),
                lists = Tensor::empty(Dims{2, windows}, DType::Int64, x.device());
   std::ranges::copy(begin, host.ptr<int64_t>());

@@ -186,7 +186,6 @@ void OpenClDriver::free(const Buffer& buffer) noexcept {
 
 void OpenClDriver::copy_bytes(const Buffer& to, size_t to_place, const Buffer& from,
                               size_t from_place, size_t bytes) {
-  if (bytes == 0) return;
   const size_t target = to.offset + to_place, source = from.offset + from_place;
   if (from.handle == nullptr) {
     enqueue(to.device.index, "clEnqueueWriteBuffer", [&](Queue queue) {
@@ -200,16 +199,11 @@ void OpenClDriver::copy_bytes(const Buffer& to, size_t to_place, const Buffer& f
       return api_.clEnqueueReadBuffer(queue, memory_in(from), kTrue, source, bytes, begin, 0,
                                       nullptr, nullptr);
     });
-  } else if (to.device == from.device) {
+  } else {
     enqueue(to.device.index, "clEnqueueCopyBuffer", [&](Queue queue) {
       return api_.clEnqueueCopyBuffer(queue, memory_in(from), memory_in(to), source, target, bytes,
                                       0, nullptr, nullptr);
     });
-  } else {  // of another context
-    const auto host = std::make_unique<char[]>(bytes);
-    const Buffer between{.host = host.get(), .bytes = bytes};
-    copy_bytes(between, 0, from, from_place, bytes);
-    copy_bytes(to, to_place, between, 0, bytes);
   }
 }
 

@@ -1,6 +1,7 @@
 #include "webgpu/webgpu_driver.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
 #include <cstring>
 
@@ -52,6 +53,8 @@ fn tt_move(@builtin(global_invocation_id) number: vec3<u32>,
 )";
 
 // The rest of a square, which is 0 where a fused multiply-add rounds the product.
+// llvmpipe ends the loops of a thread, all together, after 65,535 turns.
+constexpr int32_t kProbedTurns = 100'000;
 constexpr const char* kProbeSource = R"(
 @group(0) @binding(0) var<storage, read_write> m0: array<u32>;
 fn a0(i: i32) -> u32 { return m0[i]; }
@@ -65,6 +68,7 @@ fn tt_probe(@builtin(global_invocation_id) number: vec3<u32>) {
   let x = bitcast<f32>(p[0][0]);
   let square = bitcast<f32>(bitcast<u32>(x * x) ^ number.z);
   a0_set(0, bitcast<u32>(fma(x, x, -square)));
+  for (var turn = 0; turn < p[0][1]; turn += 1) { a0_set(1, u32(turn + 1)); }
 }
 )";
 
@@ -168,7 +172,9 @@ void WebGpuDriver::open(WebGpuDevice& on) {
           ": ", on.error);
   on.queue = api_.wgpuDeviceGetQueue(on.handle);
   make_words_buffer(on);
-  const bool fuses = fuses_multiply_add(on);
+  const auto [fuses, turns] = probe(on);
+  on.most_turns =
+      turns == kProbedTurns ? gpu::kManyTurns : turns / 2;  // the rest for loops of their own
   require(fuses || on.has_float64, ErrorKind::Device, "device: ", on.name,
           " rounds a fused multiply-add twice, and has no float64 to do better");
   on.dialect = fuses ? &gpu::kWgsl : &gpu::kWgslDoubleFma;
@@ -184,6 +190,7 @@ void WebGpuDriver::make_words_buffer(WebGpuDevice& on) {
   on.words_layout = api_.wgpuDeviceCreateBindGroupLayout(on.handle, &layout);
   on.words_buffer = new_buffer(on, kWordsBytes + kWordsWindow, kUniform | kCopyTarget);
   on.read_buffer = new_buffer(on, kReadBytes, kMapRead | kCopyTarget);
+  on.no_elements = new_buffer(on, sizeof(int32_t), kStorage);
   Binding binding;
   binding.buffer = on.words_buffer;
   binding.size = kWordsWindow;
@@ -195,15 +202,16 @@ void WebGpuDriver::make_words_buffer(WebGpuDevice& on) {
   check(on, "opening it");
 }
 
-bool WebGpuDriver::fuses_multiply_add(WebGpuDevice& on) {
+// Whether a fused multiply-add is rounded once; and how many turns a loop of so many takes.
+WebGpuDriver::Probe WebGpuDriver::probe(WebGpuDevice& on) {
   WebGpuKernel& kernel = new_kernel(on, kProbeSource, "tt_probe");
-  const BufferHandle result = new_buffer(on, sizeof(float), kStorage | kCopySource);
-  const int64_t above_one = 0x3f800001;
-  encode(on, kernel, {&result, 1}, {&above_one, 1}, 1);
-  float rest = 0;
-  read(on, &rest, result, 0, sizeof rest);
+  int32_t found[2] = {};
+  const BufferHandle result = new_buffer(on, sizeof found, kStorage | kCopySource);
+  const int64_t words[] = {0x3f800001, kProbedTurns};  // the float above 1
+  encode(on, kernel, {&result, 1}, words, 1);
+  read(on, found, result, 0, sizeof found);
   api_.wgpuBufferRelease(result);
-  return rest == 0x1p-46F;
+  return {std::bit_cast<float>(found[0]) == 0x1p-46F, found[1]};
 }
 
 void WebGpuDriver::check(WebGpuDevice& on, std::string_view what) const {
@@ -265,14 +273,7 @@ void WebGpuDriver::free(const Buffer& buffer) noexcept {
 
 void WebGpuDriver::copy_bytes(const Buffer& to, size_t to_place, const Buffer& from,
                               size_t from_place, size_t bytes) {
-  if (bytes == 0) return;
   const size_t target = to.offset + to_place, source = from.offset + from_place;
-  if (from.handle != nullptr && to.handle != nullptr && to.device != from.device) {
-    const auto host = std::make_unique<char[]>(bytes);
-    const Buffer between{.host = host.get(), .bytes = bytes};
-    copy_bytes(between, 0, from, from_place, bytes);
-    return copy_bytes(to, to_place, between, 0, bytes);
-  }
   WebGpuDevice& on = opened((to.handle != nullptr ? to : from).device.index);
   const Lock lock(on.mutex);
   open(on);
@@ -402,8 +403,8 @@ const gpu::Dialect& WebGpuDriver::dialect(int index) {
   return *on.dialect;
 }
 
-gpu::LaunchModel WebGpuDriver::launch_model(int) {
-  return {.least_block = 1, .threads = kManyThreads};
+gpu::LaunchModel WebGpuDriver::launch_model(int index) {
+  return {.least_block = 1, .threads = kManyThreads, .most_turns = opened(index).most_turns};
 }
 
 gpu::BuiltKernel& WebGpuDriver::build(const std::string& source, std::string_view name, int index) {
@@ -469,9 +470,10 @@ void WebGpuDriver::launch(gpu::BuiltKernel& built, int index, std::span<const Bu
                           std::span<const int64_t> words, int64_t threads) {
   WebGpuDevice& on = opened(index);
   SmallVec<BufferHandle, 16> handles;
-  for (const Buffer* buffer : memory) handles.push_back(memory_of(*buffer));
   const Lock lock(on.mutex);
   open(on);
+  for (const Buffer* buffer : memory)
+    handles.push_back(buffer->handle == nullptr ? on.no_elements : memory_of(*buffer));
   encode(on, static_cast<WebGpuKernel&>(built), handles, words, threads);
 }
 

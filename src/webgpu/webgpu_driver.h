@@ -61,9 +61,11 @@ class WebGpuDriver final : public gpu::Driver {
     DeviceHandle handle = nullptr;
     Queue queue = nullptr;
     const gpu::Dialect* dialect = nullptr;
+    int64_t most_turns = 0;  // once `dialect` is known
     BindGroupLayout words_layout = nullptr;
     BindGroup words_group = nullptr;
     BufferHandle words_buffer = nullptr, read_buffer = nullptr;
+    BufferHandle no_elements = nullptr;  // bound for a tensor that has none
     Encoder encoder = nullptr;
     Pass pass = nullptr;
     std::vector<int32_t> words{};
@@ -91,7 +93,11 @@ class WebGpuDriver final : public gpu::Driver {
   void read(WebGpuDevice& on, void* to, BufferHandle from, size_t place, size_t bytes);
   void move(WebGpuDevice& on, BufferHandle to, size_t to_place, BufferHandle from,
             size_t from_place, size_t bytes);
-  bool fuses_multiply_add(WebGpuDevice& on);
+  struct Probe {
+    bool fuses;
+    int32_t turns;
+  };
+  Probe probe(WebGpuDevice& on);
 
   const Api& api_;
   const uint32_t forks_;  // before this process opened it

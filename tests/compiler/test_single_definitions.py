@@ -16,55 +16,12 @@ import tinyt
 from c_library import build
 from tinyt import _core
 from tinyt.tensor import prim
-from ulp import check, float32_errors, relative_to_one, samples
+from ulp import SINGLE_BOUNDS, check, float32_errors, relative_to_one, samples
 
 pytestmark = pytest.mark.host
 
 Array = np.ndarray
-
-# ULP. Functions with zeros between the floats are measured as ABSOLUTE says.
-BOUNDS = {
-    "exp2": 0.51,
-    "expm1": 0.51,
-    "log2": 0.51,
-    "log10": 0.51,
-    "sin": 0.95,
-    "cos": 0.95,
-    "tan": 1.0,
-    "asin": 0.51,
-    "acos": 0.51,
-    "atan": 0.51,
-    "sinh": 0.51,
-    "cosh": 0.51,
-    "asinh": 0.51,
-    "acosh": 0.51,
-    "atanh": 0.51,
-    "erfc": 0.51,
-    "erfinv": 0.51,
-    "erfcx": 1.0,
-    "log_ndtr": 0.51,
-    "ndtri": 0.51,
-    "lgamma": 1.2,
-    "digamma": 1.2,
-    "i0": 0.51,
-    "i0e": 0.51,
-    "i1": 0.51,
-    "i1e": 0.51,
-    "pow": 0.51,
-    "atan2": 1.0,
-    "hypot": 0.51,
-    "fmod": 0.0,
-    "remainder": 0.0,
-    "floor_divide": 0.0,
-    "logaddexp": 1.1,
-    "logaddexp2": 1.1,
-    "zeta": 0.6,
-    "gammainc": 2.0,
-    "gammaincc": 2.0,
-    "standard_gamma_grad": 0.6,
-    "dirichlet_grad": 0.6,
-}
-# Units in the last place of the larger of |result| and 1.
+# Functions with zeros between the floats: units in the last place of the larger of |result| and 1.
 ABSOLUTE = ("lgamma", "digamma", "logaddexp", "logaddexp2")
 # Exact: the reference is the float32 kernel.
 EXACT = ("fmod", "remainder", "floor_divide")
@@ -108,7 +65,7 @@ def test_the_table_has_every_op_with_a_definition_of_its_own() -> None:
         for op in float32_ops()
         if _core.single_definition(op) != _core.scalar_definition(op, tinyt.float32)
     ]
-    assert sorted(own) == sorted(BOUNDS)
+    assert sorted(own) == sorted(SINGLE_BOUNDS)
 
 
 Library = Callable[..., Array]
@@ -121,9 +78,9 @@ ARITY = {row["name"]: row["inputs"] for row in _core.op_table()}
 def library(tmp_path_factory: pytest.TempPathFactory) -> Library:
     if shutil.which("cc") is None:
         pytest.skip("needs a C compiler")
-    functions = [(f"one_{op}", op, tinyt.float32) for op in BOUNDS]
+    functions = [(f"one_{op}", op, tinyt.float32) for op in SINGLE_BOUNDS]
     source = _core.scalar_source(functions, "c99", single=True)
-    for op in BOUNDS:
+    for op in SINGLE_BOUNDS:
         inputs = range(ARITY[op])
         arguments = "".join(f"const float* x{i}, " for i in inputs)
         values = ", ".join(f"x{i}[k]" for i in inputs)
@@ -193,7 +150,7 @@ INPUTS = {
 }
 
 
-@pytest.mark.parametrize("op", BOUNDS)
+@pytest.mark.parametrize("op", SINGLE_BOUNDS)
 def test_bounds(op: str, library: Library, rng: np.random.Generator) -> None:
     makers = {1: of_one, 2: of_two}
     make = INPUTS.get(op) or makers[ARITY[op]]
@@ -203,10 +160,10 @@ def test_bounds(op: str, library: Library, rng: np.random.Generator) -> None:
         wide = arrays if op in EXACT else tuple(a.astype(np.float64) for a in arrays)
         want = kernel(op, *wide).astype(np.float64)
     errors = relative_to_one if op in ABSOLUTE else float32_errors
-    check(op, errors(got, want), BOUNDS[op], *arrays)
+    check(op, errors(got, want), SINGLE_BOUNDS[op], *arrays)
 
 
-@pytest.mark.parametrize("op", BOUNDS)
+@pytest.mark.parametrize("op", SINGLE_BOUNDS)
 def test_special_values(op: str, library: Library) -> None:
     """NaN, infinities, zeros and their signs are those of the float32 kernel."""
     if op in ("dirichlet_grad", "standard_gamma_grad"):
@@ -222,6 +179,6 @@ def test_special_values(op: str, library: Library) -> None:
     same = (got == want) & (np.signbit(got) == np.signbit(want)) | np.isnan(got) & np.isnan(want)
     # In place of 0, what is within the bound of it.
     with np.errstate(invalid="ignore"):
-        near = np.abs(got - want) <= BOUNDS[op] * (2.0**-24 if op in ABSOLUTE else 2.0**-149)
+        near = np.abs(got - want) <= SINGLE_BOUNDS[op] * (2.0**-24 if op in ABSOLUTE else 2.0**-149)
     wrong = np.flatnonzero(special & ~same & ~((want == 0) & (got != 0) & near))
     assert [(*(a[i] for a in arrays), got[i], want[i]) for i in wrong] == []

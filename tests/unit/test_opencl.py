@@ -2,33 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from functools import cache
 from pathlib import Path
 
 import pytest
 
+from apart import has_device, run, run_tests
 from opencl import faulty_library
 
 FOLDER = Path(__file__).parents[1] / "opencl"
 
 
-def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, *arguments],
-        env=os.environ | {"PYTEST_ADDOPTS": ""} | variables,
-        capture_output=True,
-        text=True,
-        timeout=500,
-        check=False,
-    )
-
-
-@cache
-def has_device() -> bool:
-    return run("-c", "import tinyt; tinyt.ones(1, device='opencl')").returncode == 0
+def need_device() -> None:
+    if not has_device("opencl"):
+        pytest.skip("needs a device of OpenCL: Debian's pocl-opencl-icd is one")
 
 
 @pytest.mark.parametrize(
@@ -42,27 +28,7 @@ def has_device() -> bool:
 )
 def test_cases(chosen: str, variables: dict[str, str]) -> None:
     need_device()
-    run_tests("cases", "-k", chosen, **variables)
-
-
-def need_device() -> None:
-    if not has_device():
-        pytest.skip("needs a device of OpenCL: Debian's pocl-opencl-icd is one")
-
-
-def run_tests(file: str, *arguments: str, **variables: str) -> None:
-    command = (
-        "-m",
-        "pytest",
-        str(FOLDER / f"{file}.py"),
-        "-q",
-        "-n",
-        "0",
-        "-p",
-        "no:cacheprovider",
-    )
-    done = run(*command, *arguments, **variables)
-    assert done.returncode == 0, done.stdout + done.stderr
+    run_tests(FOLDER / "cases.py", "-k", chosen, **variables)
 
 
 def faulty() -> str:
@@ -75,12 +41,12 @@ def faulty() -> str:
 
 
 def test_faults() -> None:
-    run_tests("faults", TINYT_OPENCL_LIBRARY=faulty())
+    run_tests(FOLDER / "faults.py", TINYT_OPENCL_LIBRARY=faulty())
 
 
 @pytest.mark.parametrize("most", [1024, 128])
 def test_bytes_of_arguments(most: int) -> None:
-    run_tests("arguments", TINYT_OPENCL_LIBRARY=faulty(), FAULTY_INFO=f"0x1017={most}")
+    run_tests(FOLDER / "arguments.py", TINYT_OPENCL_LIBRARY=faulty(), FAULTY_INFO=f"0x1017={most}")
 
 
 OPENED = """

@@ -2,31 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
-from functools import cache
 from pathlib import Path
 
 import pytest
 
+from apart import has_device, run, run_tests
+
 CASES = Path(__file__).parents[1] / "webgpu" / "cases.py"
-
-
-def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, *arguments],
-        env=os.environ | {"PYTEST_ADDOPTS": ""} | variables,
-        capture_output=True,
-        text=True,
-        timeout=500,
-        check=False,
-    )
-
-
-@cache
-def has_device() -> bool:
-    return run("-c", "import tinyt; tinyt.ones(1, device='webgpu')").returncode == 0
 
 
 FEW = "in_place or launches or moves or faults"
@@ -39,11 +23,9 @@ FEW = "in_place or launches or moves or faults"
     ids=["all", "some with the least limits"],
 )
 def test_cases(chosen: str, variables: dict[str, str]) -> None:
-    if not has_device():
+    if not has_device("webgpu"):
         pytest.skip("needs the package wgpu and an adapter: mesa-vulkan-drivers is one")
-    command = ("-m", "pytest", str(CASES), "-q", "-n", "0", "-p", "no:cacheprovider")
-    done = run(*command, "-k", chosen, **variables)
-    assert done.returncode == 0, done.stdout + done.stderr
+    run_tests(CASES, "-k", chosen, **variables)
 
 
 def test_no_library_is_opened_before_it_is_asked_for() -> None:

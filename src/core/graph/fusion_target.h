@@ -95,6 +95,8 @@ class FusionTarget {
   virtual size_t most_buffers(size_t /*rank*/) const { return limits().buffers; }
   // Of an elementwise operation, a conversion or a reduction, in the dtype of its call.
   virtual bool takes(OpId op, DType compute) const = 0;
+  // Whether kernels may read and write such tensors, numbers of the host aside.
+  virtual bool holds(DType /*dtype*/) const { return true; }
   virtual std::shared_ptr<CompiledKernel> compile(const FusedKernel& kernel) const = 0;
 
   // These look at geometry alone: operands need no memory.

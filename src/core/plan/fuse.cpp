@@ -65,10 +65,14 @@ bool Fuser::can_fuse(const Graph::Node& node) const {
   if (node.opaque) return false;
   const Graph::Value& out = graph_.values()[node.outputs[0]];
   const FusionTarget* target = find_fusion_target(out.device);
-  if (is_complex(out.dtype) || !target || !target->takes(node.op, node.compute)) return false;
+  if (!target || !target->takes(node.op, node.compute)) return false;
+  const auto holds = [target](DType dtype) { return !is_complex(dtype) && target->holds(dtype); };
+  if (!holds(out.dtype)) return false;
   for (const int64_t v : node.inputs) {
     const Graph::Value& in = graph_.values()[v];
-    if (is_complex(in.dtype) || numel_of(in.shape) == 0) return false;
+    const bool is_number = in.device != out.device;
+    if (!(is_number ? !is_complex(in.dtype) : holds(in.dtype)) || numel_of(in.shape) == 0)
+      return false;
   }
   if (converts(node.op)) return true;
   // Integer division checks its divisors first, which a region cannot.

@@ -14,7 +14,7 @@ from typing import Any
 from tinyt import _tensor
 from tinyt._autograd import zero_gradient
 from tinyt._core import DTypeError, ShapeError
-from tinyt.dtypes import float64, int64
+from tinyt.dtypes import int64
 from tinyt.ops.common import in_float32, need_tensor
 from tinyt.ops.linalg.products import public_matmul
 from tinyt.ops.nn.resample import cubic_weights
@@ -203,11 +203,11 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
             points = [2 * i / (m - 1) - 1 if m > 1 else 0.0 for i in range(m)]
         else:
             points = [(2 * i + 1) / m - 1 for i in range(m)]
-        line = _tensor.from_data(points, float64)
+        line = _tensor.from_data(points, theta.dtype)
         line = prim.reshape(line, tuple(m if k == d else 1 for k in range(n)))
         columns.append(prim.reshape(prim.expand(line, sizes), (-1, 1)))
-    columns.append(prim.fill(tuple(columns[0].shape), float64, 1.0, 1))
-    base = prim.cast(prim.cat(tuple(columns), 1), theta.dtype)
+    columns.append(prim.fill(tuple(columns[0].shape), theta.dtype, 1.0, 1))
+    base = prim.cat(tuple(columns), 1)
     places = public_matmul(base, prim.permute(theta, (0, 2, 1)))
     return prim.reshape(places, (size[0], *sizes, n))
 

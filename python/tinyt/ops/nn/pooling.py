@@ -12,7 +12,7 @@ from typing import Any
 
 from tinyt import _tensor
 from tinyt._core import DTypeError
-from tinyt.dtypes import float32, float64, int64
+from tinyt.dtypes import float32, int64
 from tinyt.ops.autocast import in_full
 from tinyt.ops.common import in_float32, need_tensor, to_dtype, tuple_of, wide, write_out
 from tinyt.ops.nn.windows import (
@@ -23,6 +23,7 @@ from tinyt.ops.nn.windows import (
     evenly,
     like_input,
     regular,
+    weight_dtype,
     with_batch,
 )
 from tinyt.tensor import Tensor, prim
@@ -145,7 +146,7 @@ def _sums(x: Tensor, windows: Windows) -> Tensor:
     if windows.begin == (0,) * len(windows.size) and windows.end == tuple(x.shape[2:]):
         return prim.sum(x, tuple(range(2, x.dim())), True)  # one window: the whole plane
     taps, index = as_matrix(windows)
-    ones = prim.fill((len(index),), float64, 1.0, 1)
+    ones = prim.fill((len(index),), weight_dtype(x), 1.0, 1)
     return prim.resample(x, ones, windows.size, taps, index)
 
 

@@ -18,7 +18,7 @@ from tinyt.dtypes import float64
 from tinyt.ops.autocast import in_full
 from tinyt.ops.common import need_tensor, remembered
 from tinyt.ops.nn.pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
-from tinyt.ops.nn.windows import check_positions
+from tinyt.ops.nn.windows import check_positions, weight_dtype
 from tinyt.tensor import Tensor, prim
 
 # For each mode the number of spatial dimensions it is for; none: 1 to 3.
@@ -240,7 +240,7 @@ def interpolate(
     taps, index, weights = (
         tuple(v for part in column for v in part) for column in zip(*rows, strict=True)
     )
-    return prim.resample(x, _tensor.from_data(weights, float64), wanted, taps, index)
+    return prim.resample(x, _tensor.from_data(weights, weight_dtype(x)), wanted, taps, index)
 
 
 def upsample(

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tinyt._core import ShapeError
+from tinyt._tensor import dtype as DType
+from tinyt.dtypes import float32, float64
 from tinyt.ops.common import need_tensor, remembered, tuple_of
 from tinyt.tensor import Tensor, prim
 
@@ -97,6 +99,11 @@ def as_matrix(windows: Windows) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The windows as rows of a sparse matrix: how many elements each has, and which."""
     pairs = list(zip(windows.begin, windows.end, strict=True))
     return tuple(b - a for a, b in pairs), tuple(i for a, b in pairs for i in range(a, b))
+
+
+def weight_dtype(x: Tensor) -> DType:
+    """That of the matrix's elements for such an input: some devices have no float64."""
+    return float64 if x.dtype is float64 else float32
 
 
 def check_positions(op: str, sizes: Sequence[int]) -> None:

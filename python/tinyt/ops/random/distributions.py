@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from tinyt import _core, _tensor
 from tinyt._autograd import zero_gradient
 from tinyt._core import is_recording
 from tinyt.dtypes import float32, float64
@@ -131,7 +132,10 @@ def multinomial(
     generator: Generator | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
-    """Indices drawn by the weights of each row [..., n]; int64 [..., num_samples]."""
+    """Indices drawn by the weights of each row [..., n]; int64 [..., num_samples].
+
+    Drawn in float64, by the CPU where the device has none: the same indices everywhere.
+    """
     if input.dim() not in (1, 2):
         raise RuntimeError(f"multinomial: weights must be 1-d or 2-d, got {tuple(input.shape)}")
     need_floats("multinomial", input)
@@ -141,6 +145,11 @@ def multinomial(
             f"multinomial: cannot draw {num_samples} of {categories} categories "
             f"{'with' if replacement else 'without'} replacement"
         )
+    if not _core.has_kernel("add", float64, _tensor.number_of_device(input.device)):
+        with _tensor.device("cpu"):
+            weights = input.detach().cpu()
+            drawn = multinomial(weights, num_samples, replacement, generator=generator)
+        return write_out(out, drawn.to(input.device))
     weights = prim.cast(input.detach(), float64)
     _check_weights(weights)
     if replacement:

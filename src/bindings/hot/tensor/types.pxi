@@ -174,14 +174,16 @@ cdef class device:
         return self.number
 
     cdef int64_t looked_up(self) except -1:
-        if self.type == "webgpu":
-            find_webgpu_library()
-        need_device_kind(self.type.encode())
-        warning = take_device_warning(self.type.encode()).decode()
-        if warning:
-            import warnings
-            warnings.warn(warning, stacklevel=2)
-        cdef int64_t kind = device_kind_of(self.type.encode())
+        name = self.type.encode()
+        if device_kind_of(name) < 0:
+            if self.type == "webgpu":
+                find_webgpu_library()
+            need_device_kind(name)
+            warning = take_device_warning(name).decode()
+            if warning:
+                import warnings
+                warnings.warn(warning, stacklevel=2)
+        cdef int64_t kind = device_kind_of(name)
         cdef int64_t at = 0 if self.index is None or self.type == "meta" else self.index
         if kind >= 0 and at < device_count_of(kind):
             return kind << 8 | at

@@ -1,0 +1,31 @@
+"""Devices that are tested in processes of their own, so that others have no accelerator."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+
+def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments],
+        env=os.environ | {"PYTEST_ADDOPTS": ""} | variables,
+        capture_output=True,
+        text=True,
+        timeout=500,
+        check=False,
+    )
+
+
+def run_tests(path: Path, *arguments: str, **variables: str) -> None:
+    command = ("-m", "pytest", str(path), "-q", "-n", "0", "-p", "no:cacheprovider")
+    done = run(*command, *arguments, **variables)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@cache
+def has_device(name: str) -> bool:
+    return run("-c", f"import tinyt; tinyt.ones(1, device={name!r})").returncode == 0
