@@ -102,9 +102,10 @@ void bind_decompositions(py::module_& m) {
   m.def("lacking_rows", lacking_rows, py::arg("device"),
         "The fused rows that a device, as an attribute says it, has no kernel for, and the numbers "
         "of the dtypes in which it has none, as bits.");
-  m.def("has_kernel", has_kernel, py::arg("op"), py::arg("dtype"), py::arg("device"),
-        "Whether a device, as an attribute says it, has a kernel of an operation that computes in a "
-        "dtype.");
+  m.def(
+      "has_kernel", has_kernel, py::arg("op"), py::arg("dtype"), py::arg("device"),
+      "Whether a device, as an attribute says it, has a kernel of an operation that computes in a "
+      "dtype.");
   m.def("kept_decompositions", kept_decompositions,
         "How many recorded decompositions the core keeps, and how many it ever recorded.");
   m.def("forget_decompositions", forget_decompositions, "Gives up those that are kept.");

@@ -10,9 +10,9 @@ namespace tinyt::gpu {
 
 namespace {
 
-constexpr int64_t kLeastBlock = 1024;        // elements of a line that a thread takes
-constexpr int64_t kLeastCpuBlock = 1 << 14;  // where a thread is a core's
-constexpr int64_t kMostBlocks = 1 << 14;     // that one thread compares
+constexpr int64_t kScanBlock = 1024;          // elements of a line that a thread takes
+constexpr int64_t kCpuScanBlock = 1 << 14;    // where a thread is a core's
+constexpr int64_t kMostScanBlocks = 1 << 14;  // that one thread compares
 
 Dims with_size(Dims shape, size_t dim, int64_t size) {
   shape[dim] = size;
@@ -23,9 +23,9 @@ Dims with_size(Dims shape, size_t dim, int64_t size) {
 int64_t block_of(const Tensor& x, size_t dim) {
   const LaunchModel model = driver_of(x.device()).launch_model(x.device().index);
   const int64_t n = x.size(dim);
-  if (model.by_element()) return kLeastBlock;
+  if (model.by_element()) return kScanBlock;
   const int64_t lines = std::max<int64_t>(1, x.numel() / std::max<int64_t>(1, n));
-  return lines >= model.threads ? n : std::max(kLeastCpuBlock, ceil_div(n, model.threads));
+  return lines >= model.threads ? n : std::max(kCpuScanBlock, ceil_div(n, model.threads));
 }
 
 // ---- scans
@@ -238,7 +238,7 @@ void run_argmax(const KernelCall& call) {
   if (out.numel() == 0) return;
   const Tensor x = at_least_1d(call.inputs[0]);
   const auto dim = static_cast<size_t>(AttrReader(call.attrs).integer());
-  const int64_t n = x.size(dim), block = std::max(block_of(x, dim), ceil_div(n, kMostBlocks)),
+  const int64_t n = x.size(dim), block = std::max(block_of(x, dim), ceil_div(n, kMostScanBlocks)),
                 blocks = ceil_div(n, block);
   if (blocks == 1) return find_best(call.op, x, nullptr, out, dim, block);
   const Tensor best =

@@ -143,10 +143,7 @@ constexpr std::string_view kStoreByte =
                                "{ let tt_place = $E; let tt_by = 16u * u32(tt_place & 1); "
                                "$N_put(tt_place >> 1u, 0xffffu << tt_by, u32($V) << tt_by); }";
 
-constexpr Dialect wgsl(std::span<const Helper> multiply_add) {
-  return {
-      .name = "wgsl",
-      .begin = R"(var<private> tt_zero: u32;
+constexpr std::string_view kBarriers = R"(var<private> tt_zero: u32;
 var<private> tt_null: u32;
 fn tt_exact(x: f32) -> f32 {
   return bitcast<f32>(bitcast<u32>(x) ^ tt_zero);
@@ -154,7 +151,12 @@ fn tt_exact(x: f32) -> f32 {
 fn tt_given(x: f32) -> f32 {
   return bitcast<f32>(bitcast<u32>(x) ^ tt_null);
 }
-)",
+)";
+
+constexpr Dialect wgsl(std::span<const Helper> multiply_add) {
+  return {
+      .name = "wgsl",
+      .begin = kBarriers,
       .types = {"bool", "u32", "i32", "i32", "u32", "i64", "u64", "f32", ""},
       .literal_suffix = {"", "u", "", "", "u", "li", "lu", "f", ""},
       .infinity = {"tt_infinity()", ""},

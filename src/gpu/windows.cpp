@@ -131,6 +131,31 @@ Tensor columns_of(const Tensor& x, const ConvSizes& c) {
   return out;
 }
 
+// "position" of the columns' row that tap "tap" of the upper dimensions brings to "row", if any is
+// "inside".
+void print_tap(SourceWriter& write, const std::vector<Dim>& dims, const std::string& lines) {
+  const ScalarType index = write.dialect().index;
+  write.variable(index, "rest", "row % " + lines);
+  write.variable(index, "rest_tap", "tap");
+  write.variable(index, "position", "0");
+  write.variable(index, "below", dims.back().positions);
+  write.variable(ScalarType::I32, "inside", "1");
+  for (size_t d = dims.size() - 1; d-- > 0;) {
+    const std::string k = numbered("k", static_cast<int64_t>(d));
+    write.constant(index, k,
+                   "rest % " + dims[d].size + " + " + dims[d].padding + " - rest_tap % " +
+                       dims[d].kernel + " * " + dims[d].dilation);
+    write.assign("rest", "rest / " + dims[d].size);
+    write.assign("rest_tap", "rest_tap / " + dims[d].kernel);
+    write.open_if(k + " < 0 || " + k + " % " + dims[d].stride + " != 0 || " + k + " / " +
+                  dims[d].stride + " >= " + dims[d].positions);
+    write.assign("inside", "0");
+    write.close();
+    write.line("position += " + k + " / " + dims[d].stride + " * below;");
+    write.line("below *= " + dims[d].positions + ";");
+  }
+}
+
 // Each element of images is the sum of the columns' elements that were taken from it, in the order
 // of the taps. An element of the kernel is a piece of a row along the last dimension.
 void add_columns(const Tensor& columns, const ConvSizes& c, const Tensor& out) {
@@ -155,25 +180,7 @@ void add_columns(const Tensor& columns, const ConvSizes& c, const Tensor& out) {
     kernel.set(to, target, literal(held_type(dtype), 0, kernel.dialect()));
     write.close();
     write.open_count(index, "tap", "0", taps);
-    write.variable(index, "rest", "row % " + lines);
-    write.variable(index, "rest_tap", "tap");
-    write.variable(index, "position", "0");
-    write.variable(index, "below", row.positions);
-    write.variable(ScalarType::I32, "inside", "1");
-    for (size_t d = last; d-- > 0;) {
-      const std::string k = numbered("k", static_cast<int64_t>(d));
-      write.constant(index, k,
-                     "rest % " + dims[d].size + " + " + dims[d].padding + " - rest_tap % " +
-                         dims[d].kernel + " * " + dims[d].dilation);
-      write.assign("rest", "rest / " + dims[d].size);
-      write.assign("rest_tap", "rest_tap / " + dims[d].kernel);
-      write.open_if(k + " < 0 || " + k + " % " + dims[d].stride + " != 0 || " + k + " / " +
-                    dims[d].stride + " >= " + dims[d].positions);
-      write.assign("inside", "0");
-      write.close();
-      write.line("position += " + k + " / " + dims[d].stride + " * below;");
-      write.line("below *= " + dims[d].positions + ";");
-    }
+    print_tap(write, dims, lines);
     write.open_if("inside != 0");
     write.open_count(index, "t", "0", row.kernel);
     write.constant(
