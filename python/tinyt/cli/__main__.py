@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import tinyt
 from tinyt.cli import bench, compile, config, export, run, train
+from tinyt.cli.backends import command as check_backend
 from tinyt.cli.chars import generate
 from tinyt.cli.errors import CommandError, one_line
 from tinyt.cli.evaluate import evaluate
@@ -84,6 +85,15 @@ def build_parser() -> argparse.ArgumentParser:
             "bench",
             help="compare with NumPy and PyTorch",
             description="Time some operations beside NumPy and, where installed, PyTorch.",
+        )
+    )
+
+    check_backend.add_arguments(
+        commands.add_parser(
+            "check-backend",
+            help="run the operation table on a device",
+            description="Run every operation in every dtype on a device, and compare with float64 "
+            "(docs/adding-a-backend.md).",
         )
     )
 

@@ -1,0 +1,70 @@
+"""`tinyt check-backend NAME`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import tinyt
+from tinyt._tensor import device as Device
+from tinyt.backends import load
+from tinyt.cli.backends.check import ROWS, Outcome, check, dtypes
+from tinyt.cli.backends.report import counts, lines
+from tinyt.cli.errors import CommandError, is_installed, one_line
+from tinyt.cli.place import find_device
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the options of `tinyt check-backend`."""
+    parser.add_argument(
+        "name",
+        metavar="NAME",
+        help="a device, as opencl:1, or the file of a library that brings one",
+    )
+    parser.add_argument("--report", metavar="FILE", help="writes a page in Markdown")
+    parser.add_argument(
+        "--op",
+        action="append",
+        metavar="NAME",
+        help="this operation alone, with why it is refused; may be repeated",
+    )
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of operands (default: 0)")
+    parser.set_defaults(command=check_backend)
+
+
+def check_backend(args: argparse.Namespace) -> int:
+    """Runs the operation table on a device; 1 where a result is wrong."""
+    if not is_installed("numpy"):
+        raise CommandError("check-backend compares with NumPy: pip install numpy")
+    place = _place(args.name)
+    names = args.op or list(ROWS)
+    unknown = [name for name in names if name not in ROWS]
+    if unknown:
+        raise CommandError(f"there is no operation {unknown[0]!r}")
+    outcomes = {name: _row(name, place, args.seed, bool(args.op)) for name in names}
+    print(counts(outcomes))
+    if args.report:
+        text = "\n".join(lines(place, outcomes, dtypes())) + "\n"
+        Path(args.report).write_text(text, encoding="utf-8")
+        print(f"report: {args.report}")
+    return int(any(o.is_wrong for row in outcomes.values() for o in row.values()))
+
+
+def _place(name: str) -> Device:
+    if Path(name).is_file():
+        try:
+            name = load(name)
+        except (RuntimeError, OSError) as error:
+            raise CommandError(one_line(error)) from None
+    place = find_device(name)
+    return place if place.index is not None else tinyt.ones(1, device=place).device
+
+
+def _row(name: str, place: Device, seed: int, tells: bool) -> dict[tinyt.dtype, Outcome]:
+    row = {dtype: check(name, dtype, place, seed) for dtype in dtypes()}
+    for dtype, outcome in row.items():
+        if outcome.is_wrong:
+            print(f"{name} {dtype.name}: wrong: {outcome.why or 'beyond its bound'}", flush=True)
+        elif tells and outcome.why:
+            print(f"{name} {dtype.name}: refused: {outcome.why}", flush=True)
+    return row
