@@ -63,7 +63,7 @@ def rows_of(page: Path) -> dict[str, list[str]]:
     found = {}
     for line in page.read_text(encoding="utf-8").splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
-        if cells[0].startswith("`"):
+        if line.startswith("| `"):
             found[cells[0].strip("`")] = [cell.strip("*") for cell in cells[1:-1]]
     return found
 
