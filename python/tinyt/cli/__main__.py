@@ -80,29 +80,7 @@ def build_parser() -> argparse.ArgumentParser:
         )
     )
     _add_writers(commands)
-    bench.add_arguments(
-        commands.add_parser(
-            "bench",
-            help="compare with NumPy and PyTorch",
-            description="Time some operations beside NumPy and, where installed, PyTorch.",
-        )
-    )
-
-    check_backend.add_arguments(
-        commands.add_parser(
-            "check-backend",
-            help="run the operation table on a device",
-            description="Run every operation in every dtype on a device, and compare with float64 "
-            "(docs/adding-a-backend.md).",
-        )
-    )
-
-    info_ = commands.add_parser(
-        "info",
-        help="version, build, memory, packages",
-        description="Print version, build configuration, memory and optional packages.",
-    )
-    info_.set_defaults(command=info)
+    _add_lookers(commands)
     return parser
 
 
@@ -132,6 +110,33 @@ def _add_writers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
             description="Print where the C interface is (docs/c-interface.md).",
         )
     )
+
+
+def _add_lookers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Those that look at the machine and its devices."""
+    bench.add_arguments(
+        commands.add_parser(
+            "bench",
+            help="compare with NumPy and PyTorch",
+            description="Time some operations beside NumPy and, where installed, PyTorch.",
+        )
+    )
+
+    check_backend.add_arguments(
+        commands.add_parser(
+            "check-backend",
+            help="run the operation table on a device",
+            description="Run every operation in every dtype on a device, and compare with float64 "
+            "(docs/adding-a-backend.md).",
+        )
+    )
+
+    info_ = commands.add_parser(
+        "info",
+        help="version, build, memory, packages",
+        description="Print version, build configuration, memory and optional packages.",
+    )
+    info_.set_defaults(command=info)
 
 
 def _with_command(argv: Sequence[str]) -> Sequence[str]:
