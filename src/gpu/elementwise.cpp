@@ -149,11 +149,11 @@ void run_elementwise(const KernelCall& call) {
   require(!divides_by_zero(call), ErrorKind::Runtime, name_of(call.op), ": division by zero");
   std::vector<Tensor> operands(call.inputs.begin(), call.inputs.end());
   const Tensor& out = call.outputs[0];
-  const Dialect& dialect = dialect_on(out.device());
   for (size_t i = 0; i < operands.size(); ++i)
     if (is_number(operands[i]))
       operands[i] = operand_number(operands[i], call.op, call.compute, i == 0);
-    else if (!dialect.holds(operands[i].dtype()))  // of one element, and of less weight
+    else if (operands[i].dtype() != call.compute &&
+             !dialect_on(out.device()).holds(operands[i].dtype()))  // one element, of less weight
       operands[i] = converted(operands[i], call.compute);
   run_fused(single_op(call.op, call.compute, operands, out.dtype(), out.shape()), operands,
             call.outputs);

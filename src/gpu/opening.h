@@ -11,7 +11,7 @@
 
 namespace tinyt::gpu {
 
-// The driver of type D over what `library` opens; an error of that is raised again at each call.
+// The driver of type D over what `library` opens; which is tried again after an error.
 // Safe from any thread.
 template <class D, auto library>
 class Opening {

@@ -31,19 +31,18 @@ bool has_definition(const Dialect& dialect, OpId op, DType compute) {
 // computes in.
 bool has_kernel(const Dialect& dialect, OpId op, DType compute) {
   using enum OpId;
-  constexpr OpId kOfBits[] = {cast, copy, to_device, reshape, fill,    pad,           pad_border,
-                              flip, cat,  update,    gather,  scatter, masked_select, nonzero};
-  constexpr OpId kByHost[] = {iota, uniform, normal};  // where the language lacks the dtype
+  constexpr OpId kCompare[] = {sort, topk, kthvalue, median, searchsorted};
   constexpr OpId kOfReals[] = {
       scatter_add,         scatter_reduce,      cumsum, cumprod, matmul, conv,
       conv_backward_input, conv_backward_weight};
   if (info(op).kind == OpKind::Scalar)
-    return op == copy || op == cast ||
-           (dialect.holds(compute) && has_definition(dialect, op, compute));
+    return dialect.holds(compute) && has_definition(dialect, op, compute);
   const auto is_in = [op](std::span<const OpId> ops) {
     return std::ranges::find(ops, op) != ops.end();
   };
-  if (is_in(kOfBits) || is_in(kByHost)) return true;
+  // By their bits, or by the host where the language lacks the dtype.
+  const bool moves = has_flag(op, op_flags::moves) || has_flag(op, op_flags::view);
+  if ((moves && !is_in(kCompare)) || has_flag(op, op_flags::random)) return true;
   const bool of_reals = info(op).kind == OpKind::Reduce || is_in(kOfReals);
   return dialect.holds(compute) && !(of_reals && is_complex(compute));
 }

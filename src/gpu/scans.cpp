@@ -104,7 +104,7 @@ struct Carries {
 };
 void carry_on(OpId op, const Carries& c, const Tensor& to, const Tensor* places_to, size_t dim,
               int64_t block) {
-  const DType wide = to.dtype();
+  const DType wide = info(to.dtype()).compute;
   const bool with_places = places_to != nullptr;
   MapKernel kernel(to.device(), "carry " + std::string(name_of(op)));
   const auto sums = kernel.reads(c.sums), write_to = kernel.writes(to);

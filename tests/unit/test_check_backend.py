@@ -4,6 +4,7 @@ of the tree's devices are what it finds there now."""
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,11 @@ import host2
 import tinyt
 from apart import has_device, run
 from tinyt.cli.__main__ import main
+from tinyt.cli.backends import check as checking
 from tinyt.cli.backends import command
-from tinyt.cli.backends.check import ROWS, Outcome, Way, check, dtypes
-from tinyt.cli.backends.report import mark
+from tinyt.cli.backends.check import ROWS, Outcome, Way, check
+from tinyt.cli.backends.report import mark, short
+from tinyt.dtypes import ALL
 
 CPU = tinyt.device("cpu")
 PAGES = Path(__file__).parents[2] / "docs" / "conformance"
@@ -22,7 +25,7 @@ PAGES = Path(__file__).parents[2] / "docs" / "conformance"
 
 @pytest.mark.parametrize("name", ROWS)
 def test_every_operation_is_right_on_the_cpu(name: str) -> None:
-    found = {dtype: check(name, dtype, CPU) for dtype in dtypes()}
+    found = {dtype: check(name, dtype, CPU) for dtype in ALL}
     wrong = {dtype.name: outcome for dtype, outcome in found.items() if outcome.is_wrong}
     assert not wrong
     assert any(outcome.way is Way.KERNEL for outcome in found.values()), "no dtype has calls"
@@ -38,6 +41,36 @@ def test_marks() -> None:
     assert mark(Outcome(Way.KERNEL, float("nan"), False)) == "x"
 
 
+def test_names_of_dtypes() -> None:
+    names = ["bool", "u8", "i8", "i16", "i32", "i64", "f16", "bf16", "f32", "f64", "c64", "c128"]
+    assert [short(dtype) for dtype in ALL] == names
+
+
+@pytest.mark.parametrize(
+    ("name", "spoil"),
+    [
+        ("add", lambda x: x + 1),
+        ("add", lambda x: x * (1 + 1e-6)),
+        ("erfcx", lambda x: x * (1 + 1e-6)),  # float64 has no form of these
+        ("erfcx", lambda x: x * float("nan")),
+        ("nextafter", lambda x: x * (1 + 5e-7)),
+        ("cholesky", lambda x: x * (1 + 1e-5) if x.is_floating_point() else x),
+        ("nonzero", lambda x: x + 1),
+        ("sort", lambda x: x.flip(0) if x.is_floating_point() else x),
+    ],
+)
+def test_spoilt_results_are_wrong(
+    monkeypatch: pytest.MonkeyPatch, name: str, spoil: Callable[[tinyt.Tensor], tinyt.Tensor]
+) -> None:
+    """Of the device; what the CPU makes is made before."""
+    assert not check(name, tinyt.float32, CPU).is_wrong
+    defined = checking._defined_calls(name, tinyt.float32, 0)
+    run = checking._run
+    monkeypatch.setattr(checking, "_defined_calls", lambda *given: defined)
+    monkeypatch.setattr(checking, "_run", lambda *given: tuple(map(spoil, run(*given))))
+    assert check(name, tinyt.float32, CPU).is_wrong
+
+
 def test_wrong_results_fail(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -51,6 +84,8 @@ def test_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
     for arguments, message in (
         (["cpu:3"], "cpu has only index 0"),
         (["nothing"], "'nothing' is no device"),
+        (["./nothing.so"], "nothing.so"),
+        (["cpu", "--report", "none/page.md"], "there is no folder none for the report"),
         (["cpu", "--op", "none"], "there is no operation 'none'"),
         (["meta"], "the device meta holds no numbers"),
     ):
@@ -83,18 +118,35 @@ def test_a_library_of_its_own(tmp_path: Path) -> None:
     assert set(rows_of(page)["sort"]) == {"r", "."}
 
 
-@pytest.mark.parametrize("name", ["opencl", "webgpu"])
-def test_pages_are_current(name: str, tmp_path: Path) -> None:
-    """A part of the operations; `.ci/full` has all of them."""
-    page = PAGES / f"{name}.md"
-    known = rows_of(page)
-    assert list(known) == list(ROWS), f"make it anew: tinyt check-backend {name} --report {page}"
+DEVICES = ("opencl", "webgpu")
+PARTS = 40
+
+
+@pytest.mark.parametrize("name", DEVICES)
+def test_pages_have_every_operation(name: str) -> None:
+    assert list(rows_of(PAGES / f"{name}.md")) == list(ROWS)
+
+
+def check_part(name: str, part: int, folder: Path) -> None:
+    """Every so many operations are as the page says."""
     if not has_device(name):
         pytest.skip(f"needs a device of {name}")
-    some = list(ROWS)[3::40]
-    again = tmp_path / "page.md"
-    ops = [word for op in some for word in ("--op", op)]
+    again = folder / "page.md"
+    ops = [word for op in list(ROWS)[part::PARTS] for word in ("--op", op)]
     done = run("-m", "tinyt.cli", "check-backend", name, *ops, "--report", str(again))
     assert done.returncode == 0, done.stdout + done.stderr
+    known = rows_of(PAGES / f"{name}.md")
     for op, row in rows_of(again).items():
         assert row == known[op], f"{op}: make the page anew: tinyt check-backend {name}"
+
+
+@pytest.mark.parametrize("name", DEVICES)
+def test_a_part_of_the_pages_is_current(name: str, tmp_path: Path) -> None:
+    check_part(name, 3, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("name", DEVICES)
+def test_pages_are_current(name: str, part: int, tmp_path: Path) -> None:
+    check_part(name, part, tmp_path)

@@ -173,7 +173,9 @@ def test_functions_at_their_ends(name):
     values = [0.0, -0.0, 1.0, -1.0, 2.0, 0.5, -0.5, 1e-45, 1e-30, 3e38, inf, -inf, float("nan")]
     x = tinyt.tensor([*values, *np.linspace(-3, 9, 200)], dtype=tinyt.float32)
     got, want = function(x.to(DEVICE)).cpu(), function(x.double())
-    np.testing.assert_allclose(got.numpy(), want.float().numpy(), rtol=1e-6, atol=1e-44)
+    # The larger of 1 and the result, where functions have zeros between the floats.
+    least = 2.5e-7 if name in ("lgamma", "digamma") else 1e-44
+    np.testing.assert_allclose(got.numpy(), want.float().numpy(), 2.5e-7, least)
 
 
 @pytest.mark.parametrize("name", INTEGRAL)

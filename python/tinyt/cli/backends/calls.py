@@ -53,6 +53,11 @@ class Draw:
         least = 0.1 if self.dtype.is_floating_point else 1
         return drawn.abs().clamp(min=least)
 
+    def ends(self) -> Tensor:
+        """Zeros of both signs, ones, infinities, NaN."""
+        values = [0.0, -0.0, 1.0, -1.0, 0.5, -math.inf, math.inf, math.nan]
+        return tinyt.tensor(values, dtype=tinyt.float64, device=CPU).to(self.dtype)
+
     def index(self, below: int, *shape: int) -> Tensor:
         """int64 from 0 up to ``below``."""
         return tinyt.randint(0, below, shape, generator=self.generator, device=CPU)
@@ -81,6 +86,9 @@ _BROADCAST = ((4, 1, 6), (3, 1), (6,), (1,))
 def _scalar(name: str) -> Calls:
     arity = _ROWS[name]["inputs"]
     is_first_condition = "predicate_first" in _ROWS[name]["flags"]
+    # Slopes at infinity are limits, which formulas do not give.
+    is_slope = name.endswith("_backward")
+    has_ends = not (is_slope or is_first_condition or name in _OF_POSITIVE)
 
     def calls(draw: Draw) -> list[Call]:
         of = Draw.positive if name in _OF_POSITIVE else Draw.__call__
@@ -90,6 +98,10 @@ def _scalar(name: str) -> Calls:
             if is_first_condition:
                 operands[0] = draw.index(2, *shapes[0]).to(tinyt.bool)
             found.append(Call(operands))
+        if draw.dtype.is_floating_point and has_ends:
+            ends = draw.ends()
+            shapes_of = [(1,) * (arity - 1 - k) + (-1,) + (1,) * k for k in range(arity)]
+            found.append(Call([ends.reshape(shape) for shape in shapes_of]))
         return found
 
     return calls
@@ -372,7 +384,9 @@ _STRUCTURAL: dict[str, Calls] = {
     "resample": _resampled,
     "cholesky": _positive_definite,
     "solve_triangular": lambda draw: [
-        Call([draw.system(3, 12, 12), draw(3, 12, 4)], (upper, False)) for upper in (False, True)
+        Call([draw.system(3, 12, 12), draw(3, 12, 4)], (upper, unit))
+        for upper in (False, True)
+        for unit in (False, True)
     ],
     "matmul_add": lambda draw: [Call([draw(7, 33), draw(33, 10), draw(7, 10)])],
     "int_mm": lambda draw: [Call([draw(17, 16), draw(16, 8)])],

@@ -8,10 +8,11 @@ from pathlib import Path
 import tinyt
 from tinyt._tensor import device as Device
 from tinyt.backends import load
-from tinyt.cli.backends.check import ROWS, Outcome, check, dtypes
+from tinyt.cli.backends.check import ROWS, Outcome, check
 from tinyt.cli.backends.report import counts, lines
 from tinyt.cli.errors import CommandError, is_installed, one_line
 from tinyt.cli.place import find_device
+from tinyt.dtypes import ALL
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,17 +42,19 @@ def check_backend(args: argparse.Namespace) -> int:
     unknown = [name for name in names if name not in ROWS]
     if unknown:
         raise CommandError(f"there is no operation {unknown[0]!r}")
+    if args.report and not Path(args.report).parent.is_dir():
+        raise CommandError(f"there is no folder {Path(args.report).parent} for the report")
     outcomes = {name: _row(name, place, args.seed, bool(args.op)) for name in names}
     print(counts(outcomes))
     if args.report:
-        text = "\n".join(lines(place, outcomes, dtypes())) + "\n"
+        text = "\n".join(lines(place, outcomes)) + "\n"
         Path(args.report).write_text(text, encoding="utf-8")
         print(f"report: {args.report}")
     return int(any(o.is_wrong for row in outcomes.values() for o in row.values()))
 
 
 def _place(name: str) -> Device:
-    if Path(name).is_file():
+    if Path(name).suffix or Path(name).name != name:  # no name of a device
         try:
             name = load(name)
         except (RuntimeError, OSError) as error:
@@ -61,7 +64,7 @@ def _place(name: str) -> Device:
 
 
 def _row(name: str, place: Device, seed: int, tells: bool) -> dict[tinyt.dtype, Outcome]:
-    row = {dtype: check(name, dtype, place, seed) for dtype in dtypes()}
+    row = {dtype: check(name, dtype, place, seed) for dtype in ALL}
     for dtype, outcome in row.items():
         if outcome.is_wrong:
             print(f"{name} {dtype.name}: wrong: {outcome.why or 'beyond its bound'}", flush=True)

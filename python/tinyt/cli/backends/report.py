@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 import tinyt
 from tinyt._tensor import device as Device
 from tinyt._tensor import dtype as DType
 from tinyt.cli.backends.check import Outcome, Way
+from tinyt.dtypes import ALL
 
-SHORT = {
-    "uint8": "u8", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64",
-    "float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64",
-    "complex64": "c64", "complex128": "c128",
-}  # fmt: skip
 Outcomes = Mapping[str, Mapping[DType, Outcome]]
 
 _LEGEND = """\
@@ -32,6 +28,14 @@ def mark(outcome: Outcome) -> str:
     return f"**{outcome.way.value}**" if has_bits else outcome.way.value
 
 
+def short(dtype: DType) -> str:
+    """As f32, bf16, i64, u8, c64."""
+    name = dtype.name
+    for word, letter in (("float", "f"), ("complex", "c"), ("int", "i"), ("ui", "u")):
+        name = name.replace(word, letter)
+    return name
+
+
 def counts(outcomes: Outcomes) -> str:
     """How many there are of each, in words."""
     every = [o for row in outcomes.values() for o in row.values() if o.way is not Way.UNDEFINED]
@@ -45,7 +49,7 @@ def counts(outcomes: Outcomes) -> str:
     )
 
 
-def lines(place: Device, outcomes: Outcomes, dtypes: Sequence[DType]) -> Iterator[str]:
+def lines(place: Device, outcomes: Outcomes) -> Iterator[str]:
     """The page."""
     facts = next(d for d in tinyt.devices() if d.name == str(place))
     yield f"# Conformance: {place.type}"
@@ -56,10 +60,10 @@ def lines(place: Device, outcomes: Outcomes, dtypes: Sequence[DType]) -> Iterato
     yield ""
     yield from _LEGEND.splitlines()
     yield ""
-    names = [SHORT.get(d.name, d.name) for d in dtypes]
+    names = [short(d) for d in ALL]
     yield f"| Operation | {' | '.join(names)} | worst |"
     yield f"| --- |{' --- |' * (len(names) + 1)}"
     for name, row in outcomes.items():
         worst = max((o.worst for o in row.values()), default=0.0)
-        marks = " | ".join(mark(row[d]) for d in dtypes)
+        marks = " | ".join(mark(row[d]) for d in ALL)
         yield f"| `{name}` | {marks} | {worst:.2f} |"

@@ -56,6 +56,11 @@ def pow(x: Array, y: Array) -> Array:
     return np.where(y >= 0, np.power(x, np.maximum(y, 0)), of_ones).astype(x.dtype)
 
 
+def angle(x: Array) -> Array:
+    """Of a real -0 it is 0, as of what is not below 0."""
+    return np.angle(x) if x.dtype.kind == "c" else np.angle(x + 0.0)
+
+
 def _shift(function: Callable[..., Array], x: Array, by: Array, beyond: Array) -> Array:
     inside = (by >= 0) & (by < 8 * x.dtype.itemsize)
     found = function(x, np.asarray(by * inside, x.dtype))
@@ -121,9 +126,10 @@ ROWS = {
     "view_as_complex": Row(view_as_complex, 0),
     **_of_numpy(
         "exp exp2 expm1 log log2 log10 log1p sin cos tan asin=arcsin acos=arccos atan=arctan sinh "
-        "cosh tanh asinh=arcsinh acosh=arccosh atanh=arctanh atan2=arctan2 hypot angle",
+        "cosh tanh asinh=arcsinh acosh=arccosh atanh=arctanh atan2=arctan2 hypot",
         Row._field_defaults["ulp"],
     ),
+    "angle": Row(angle),
     "logaddexp": Row(sized(np.logaddexp, lambda _, x, y: abs(np.fmax(x, y)) + 1)),
     "logaddexp2": Row(sized(np.logaddexp2, lambda _, x, y: abs(np.fmax(x, y)) + 1)),
     "pow": Row(pow),
