@@ -3,6 +3,7 @@ fixture `place` says which one it is, and which run in a process of their own (`
 
 import os
 import re
+from functools import reduce
 from pathlib import Path
 
 import numpy as np
@@ -451,6 +452,59 @@ def test_choices_are_the_cpus(place):
         want = tinyt.multinomial(weights, *more)
         tinyt.manual_seed(3)
         same(tinyt.multinomial(weights.to(place), *more), want)
+
+
+@pytest.mark.parametrize(
+    ("draw", "parameters"),
+    [
+        (tinyt._standard_gamma, [[0.2, 1.0, 30.0]]),
+        (tinyt._sample_dirichlet, [[0.2, 1.0, 3.0]]),
+        (tinyt.poisson, [[0.0, 3.0, 400.0]]),
+        (tinyt.binomial, [[5.0, 40.0, 900.0], [0.1, 0.9, 0.5]]),
+        (tinyt._sample_von_mises, [[0.0, 1.0, 50.0]]),
+    ],
+)
+def test_draws_with_parameters_are_the_cpus(place, draw, parameters):
+    """Of any strides, eagerly and compiled."""
+    operands = [tinyt.tensor(p).repeat(7, 1).t() for p in parameters]
+    there = [x.to(place) for x in operands]
+    compiled = tinyt.compile(lambda *given: draw(*given) + 1)
+    tinyt.manual_seed(5)
+    want = [draw(*operands), draw(*operands) + 1, draw(*operands) + 1]
+    tinyt.manual_seed(5)
+    for got, known in zip([draw(*there), compiled(*there), compiled(*there)], want, strict=True):
+        assert got.device == place
+        same(got, known)
+    assert draw(*[x[:0] for x in there]).shape == (0, 7)
+
+
+def test_values_of_a_program_are_in_pieces_where_memory_is(place):
+    """Many at once, each of which is small: 141 KB."""
+
+    def many(x):
+        made = [(x * k).sum(0, keepdim=True) * x for k in range(24)]
+        return made[3].sum(), reduce(tinyt.maximum, made)
+
+    x = tinyt.randn(1500)
+    for got, want in zip(tinyt.compile(many)(x.to(place)), many(x), strict=True):
+        tinyt.testing.assert_close(got.cpu(), want, rtol=1e-5, atol=1e-4)
+
+
+def test_copies_do_not_wait_and_do_not_overtake(place):
+    """What is copied may be overwritten at once, and is there when kernels that were asked for
+    before are done with what was there."""
+    sizes = (1, 5, 300_000, 1_500_000)
+    for dtype in (tinyt.float32, tinyt.uint8):
+        there = [tinyt.zeros(n, dtype=dtype, device=place) for n in sizes]
+        for turn in range(4):
+            for x in there:
+                host = tinyt.full(x.shape, turn, dtype=dtype)
+                before = x + 1
+                x.copy_(host)
+                host.fill_(99)
+                if x.numel() <= 5:
+                    same(before, tinyt.full(x.shape, max(turn, 1), dtype=dtype))
+                assert x.amax().item() == x.amin().item() == turn
 
 
 def test_a_forked_process_is_refused(place):

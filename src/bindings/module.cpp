@@ -143,16 +143,6 @@ PYBIND11_MODULE(_core, m) {
         return std::string(name_of(kind));
       },
       py::arg("path"), "Loads a library that brings a device; its name.");
-  m.def(
-      "gpu_kernels",
-      [](const std::string& name) {
-        for (const DeviceKind kind : device_kinds())
-          for (int i = 0; gpu::has_driver(kind) && i < find_runtime(kind)->device_count(); ++i)
-            if (const Device device{kind, static_cast<uint8_t>(i)}; name_of(device) == name)
-              return gpu::built_count(device);
-        fail(ErrorKind::Device, "gpu_kernels: no kernels are built for ", name);
-      },
-      py::arg("device"), "How many kernels have been built for a device.");
   m.def("look_for_devices", look_for_devices, py::arg("kind"),
         "(hardware, bytes) of each device of a kind in the tree, without registering it.");
   m.def("num_threads", num_threads, "Threads that kernels use.");
@@ -166,6 +156,7 @@ PYBIND11_MODULE(_core, m) {
   m.def("promote", [](int a, int b) {
     return static_cast<int>(promote(static_cast<DType>(a), static_cast<DType>(b)));
   });
+  bind_gpu(m);
   bind_memory(m);
   bind_source(m);
   bind_graph(m);

@@ -1,4 +1,6 @@
-// Elements from nothing: counters and random numbers, the same as the CPU's.
+// Counters and random numbers, the same as the CPU's.
+#include <vector>
+
 #include "core/base/error.h"
 #include "core/base/random.h"
 #include "core/ops/to_device.h"
@@ -10,12 +12,17 @@ namespace tinyt::gpu {
 
 namespace {
 
-// What is made of nothing, by the CPU's kernel.
+// By the CPU's kernel: of nothing, or of parameters that are brought there.
 void make_on_host(const KernelCall& call) {
   const Tensor& out = call.outputs[0];
-  const Tensor host = Tensor::empty(out.shape(), out.dtype());
-  kernels_of({}).row(call.op)({call.op, {}, {&host, 1}, call.attrs, call.compute});
-  copy_between(host, out);
+  const Tensor made = Tensor::empty(out.shape(), out.dtype());
+  std::vector<Tensor> inputs;
+  for (const Tensor& x : call.inputs) {
+    const Tensor& host = inputs.emplace_back(Tensor::empty(x.shape(), x.dtype()));
+    copy_between(contiguous_in(x, x.dtype()), host);
+  }
+  kernels_of({}).row(call.op)({call.op, inputs, {&made, 1}, call.attrs, call.compute});
+  copy_between(made, out);
 }
 
 }  // namespace
@@ -190,6 +197,11 @@ void run_draw(const KernelCall& call) {
   MapKernel kernel(out.device(), std::string(name_of(call.op)));
   const DrawPrinter printer(kernel, call, seed, offset);
   kernel.run(philox::counters_of(out.numel()), [&] { printer.print(); });
+}
+
+// Draws by rejection, lane by lane in float64: another order or rounding would accept others.
+void run_variate(const KernelCall& call) {
+  if (call.outputs[0].numel() != 0) make_on_host(call);
 }
 
 }  // namespace tinyt::gpu

@@ -27,9 +27,10 @@ Tensor at_least_1d(const Tensor& x);
 // The real (0) or imaginary (1) parts of complex numbers, as elements of that dtype.
 Tensor part_of(const Tensor& x, DType dtype, int64_t part);
 
-// Counters; random bits, uniform and normal numbers.
+// Counters; random bits, uniform and normal numbers; draws with parameters, by the CPU.
 void run_iota(const KernelCall& call);
 void run_draw(const KernelCall& call);
+void run_variate(const KernelCall& call);
 
 void run_gather(const KernelCall& call);
 void run_scatter(const KernelCall& call);

@@ -145,6 +145,7 @@ struct Tables {
     put(run_pad_border, pad_border);
     put(run_iota, iota);
     put(run_draw, random_bits, uniform, normal);
+    put(run_variate, standard_gamma, dirichlet, poisson, binomial, von_mises);
     put(run_gather, gather);
     put(run_scatter, scatter);
     put(run_scatter_add, scatter_add);

@@ -24,10 +24,11 @@ inline constexpr Int kSuccess = 0, kDeviceNotFound = -1, kDeviceNotAvailable = -
                      kMemoryFailure = -4, kOutOfResources = -5, kOutOfHostMemory = -6,
                      kInvalidDevice = -33, kInvalidContext = -34, kInvalidQueue = -36,
                      kInvalidBufferSize = -61, kNoPlatform = -1001;
-inline constexpr Bits kAnyType = 0xFFFFFFFF, kTypeCpu = 1 << 1, kReadWrite = 1 << 0;
-inline constexpr UInt kTrue = 1;
+inline constexpr Bits kAnyType = 0xFFFFFFFF, kTypeCpu = 1 << 1, kReadWrite = 1 << 0,
+                      kOfHost = 1 << 4, kMapWrite = 1 << 1;
+inline constexpr UInt kFalse = 0, kTrue = 1;
 
-// clGetPlatformInfo; clGetDeviceInfo; clGetProgramInfo, clGetProgramBuildInfo
+// clGetPlatformInfo; clGetDeviceInfo; clGetProgramInfo, clGetProgramBuildInfo; clGetEventInfo
 inline constexpr UInt kPlatformVersion = 0x0901, kPlatformName = 0x0902;
 inline constexpr UInt kDeviceType = 0x1000, kComputeUnits = 0x1002, kMostGroup = 0x1004,
                       kAddressBits = 0x100D, kMostAllocation = 0x1010, kMostParameters = 0x1017,
@@ -35,6 +36,7 @@ inline constexpr UInt kDeviceType = 0x1000, kComputeUnits = 0x1002, kMostGroup =
                       kDeviceName = 0x102B, kDeviceVendor = 0x102C, kDriverVersion = 0x102D,
                       kDeviceVersion = 0x102F;
 inline constexpr UInt kBinarySizes = 0x1165, kBinaries = 0x1166, kBuildLog = 0x1183;
+inline constexpr UInt kEventStatus = 0x11D3;
 
 #define TINYT_OPENCL_FUNCTIONS(F)                                                               \
   F(clGetPlatformIDs, Int, (UInt, Platform*, UInt*))                                            \
@@ -55,6 +57,11 @@ inline constexpr UInt kBinarySizes = 0x1165, kBinaries = 0x1166, kBuildLog = 0x1
     (Queue, Memory, Memory, size_t, size_t, size_t, UInt, const Event*, Event*))                \
   F(clEnqueueFillBuffer, Int,                                                                   \
     (Queue, Memory, const void*, size_t, size_t, size_t, UInt, const Event*, Event*))           \
+  F(clEnqueueMapBuffer, void*,                                                                  \
+    (Queue, Memory, UInt, Bits, size_t, size_t, UInt, const Event*, Event*, Int*))              \
+  F(clGetEventInfo, Int, (Event, UInt, size_t, void*, size_t*))                                 \
+  F(clWaitForEvents, Int, (UInt, const Event*))                                                 \
+  F(clReleaseEvent, Int, (Event))                                                               \
   F(clFinish, Int, (Queue))                                                                     \
   F(clCreateProgramWithSource, Program, (Context, UInt, const char**, const size_t*, Int*))     \
   F(clCreateProgramWithBinary, Program,                                                         \

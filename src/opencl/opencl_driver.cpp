@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 
 #include "core/base/backend_error.h"
 #include "core/base/fork.h"
@@ -139,14 +140,16 @@ OpenClDriver::OpenClDevice& OpenClDriver::device(int index) {
     found.context = api_.clCreateContext(nullptr, 1, &found.id, nullptr, nullptr, &status);
     check(status, "clCreateContext");
   }
-  found.queue = api_.clCreateCommandQueue(found.context, found.id, 0, &status);
-  check(status, "clCreateCommandQueue");
+  for (Queue* queue : {&found.maps, &found.queue}) {
+    if (*queue == nullptr) *queue = api_.clCreateCommandQueue(found.context, found.id, 0, &status);
+    check(status, "clCreateCommandQueue");
+  }
   return found;
 }
 
 DeviceProperties OpenClDriver::properties(int index) const {
   const OpenClDevice& found = device(index);
-  return {found.name, found.bytes, 128};
+  return {found.name, found.bytes, 128, found.most_allocation};
 }
 
 // ---- memory
@@ -184,12 +187,37 @@ void OpenClDriver::free(const Buffer& buffer) noexcept {
   if (fork_count() == forks_) api_.clReleaseMemObject(memory_in(buffer));
 }
 
+// Whether it has copied from the host: what is not too large goes through memory of its own, which
+// the queue reads when all before it is done. One piece after another.
+bool OpenClDriver::write_staged(const Buffer& to, size_t place, const char* from, size_t bytes) {
+  if (bytes > Staging::kMostStaged / 2) return false;
+  OpenClDevice& on = device(to.device.index);
+  while (bytes > 0) {
+    const size_t some = std::min(bytes, Staging::kPiece);
+    const auto write = [&](const Staging::Piece& piece) {
+      std::memcpy(piece.host, from, some);
+      Event event = nullptr;
+      enqueue(to.device.index, "clEnqueueWriteBuffer", [&](Queue queue) {
+        return api_.clEnqueueWriteBuffer(queue, memory_in(to), kFalse, place, some, piece.host, 0,
+                                         nullptr, &event);
+      });
+      return event;
+    };
+    if (!on.staging->use(api_, on.context, on.maps, write)) return false;
+    from += some;
+    place += some;
+    bytes -= some;
+  }
+  return true;
+}
+
 void OpenClDriver::copy_bytes(const Buffer& to, size_t to_place, const Buffer& from,
                               size_t from_place, size_t bytes) {
   const size_t target = to.offset + to_place, source = from.offset + from_place;
   if (from.handle == nullptr) {
+    const char* begin = static_cast<const char*>(from.host) + from_place;
+    if (write_staged(to, target, begin, bytes)) return;
     enqueue(to.device.index, "clEnqueueWriteBuffer", [&](Queue queue) {
-      const char* begin = static_cast<const char*>(from.host) + from_place;
       return api_.clEnqueueWriteBuffer(queue, memory_in(to), kTrue, target, bytes, begin, 0,
                                        nullptr, nullptr);
     });

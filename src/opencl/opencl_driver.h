@@ -9,6 +9,7 @@
 
 #include "gpu/driver.h"
 #include "opencl/api.h"
+#include "opencl/staging.h"
 
 namespace tinyt::opencl {
 
@@ -45,11 +46,12 @@ class OpenClDriver final : public gpu::Driver {
   struct OpenClDevice {
     DeviceId id = nullptr;
     Context context = nullptr;
-    Queue queue = nullptr;
-    std::string name, identity;  // the latter with its platform and driver
+    Queue queue = nullptr, maps = nullptr;  // the latter never waits for kernels
+    std::string name, identity;             // the latter with its platform and driver
     size_t bytes = 0, most_allocation = 0, most_group = 1, most_arguments = 0;
     int64_t units = 1;
     bool is_cpu = false;
+    std::unique_ptr<Staging> staging = std::make_unique<Staging>();
   };
 
   void add_platforms(std::string& why);
@@ -63,6 +65,7 @@ class OpenClDriver final : public gpu::Driver {
   std::string text(Platform platform, UInt what) const;
   template <class F>
   void enqueue(int index, const char* name, const F& call);
+  bool write_staged(const Buffer& to, size_t place, const char* from, size_t bytes);
 
   const Api& api_;
   const uint32_t forks_;  // before this process opened it

@@ -223,8 +223,14 @@ void WebGpuDriver::check(WebGpuDevice& on, std::string_view what) const {
        "webgpu: ", on.name, ": ", what, ": ", error);
 }
 
+// Of a buffer that is bound whole.
+size_t WebGpuDriver::most_bytes(const WebGpuDevice& on) {
+  return std::min<uint64_t>({on.limits.buffer_size, on.limits.storage_binding, kMostPlace});
+}
+
 DeviceProperties WebGpuDriver::properties(int index) const {
-  return {devices_[static_cast<size_t>(index)].name, 0, 256};
+  const WebGpuDevice& found = devices_[static_cast<size_t>(index)];
+  return {found.name, 0, 256, most_bytes(found)};
 }
 
 size_t WebGpuDriver::most_buffers() const {
@@ -251,8 +257,7 @@ Buffer WebGpuDriver::allocate(size_t bytes, int index) {
   const Lock lock(on.mutex);
   open(on);
   const size_t size = round_up(bytes, 4);
-  if (size > std::min<uint64_t>({on.limits.buffer_size, on.limits.storage_binding, kMostPlace}))
-    return {};
+  if (size > most_bytes(on)) return {};
   for (const bool again : {false, true}) {
     if (again) {  // what was given back is free when its work is done
       submit(on);

@@ -77,6 +77,7 @@ class WebGpuDriver final : public gpu::Driver {
   using Lock = std::lock_guard<std::mutex>;
 
   WebGpuDevice& opened(int index);
+  static size_t most_bytes(const WebGpuDevice& on);
   // The functions that follow are called with the device's lock held.
   void open(WebGpuDevice& on);
   void make_words_buffer(WebGpuDevice& on);

@@ -24,7 +24,8 @@ void test_drawn_blocks() {
       b.last = b.first + draw() % (steps - b.first);
       b.bytes = draw() % 5 == 0 ? 0 : draw() % 3000;
     }
-    const Packing packing = pack(blocks, steps, 64);
+    const size_t piece = round % 2 == 0 ? 0 : 3008 + 64 * (draw() % 40);
+    const Packing packing = pack(blocks, steps, 64, piece);
     CHECK_EQ(packing.offsets.size(), blocks.size());
     size_t most = 0, sum = 0;
     for (int64_t s = 0; s < steps; ++s) {
@@ -38,12 +39,16 @@ void test_drawn_blocks() {
       if (blocks[i].bytes == 0) continue;
       good = good && packing.offsets[i] % 64 == 0;
       good = good && packing.offsets[i] + blocks[i].bytes <= packing.bytes;
+      if (piece != 0) {
+        const size_t last = packing.offsets[i] + blocks[i].bytes - 1;
+        good = good && packing.offsets[i] / piece == last / piece;
+      }
       for (size_t j = 0; j < i; ++j)
         good = good && !overlap(blocks[i], packing.offsets[i], blocks[j], packing.offsets[j]);
     }
     CHECK(good);
     CHECK(packing.bytes >= most);
-    CHECK(packing.bytes <= sum);
+    CHECK(piece != 0 || packing.bytes <= sum);
   }
 }
 
@@ -56,10 +61,22 @@ void test_reuse() {
   CHECK_EQ(pack({}, 0, 64).bytes, 0u);
 }
 
+void test_pieces() {
+  // The second begins a piece, the third takes what was left of the first one, all of which the
+  // fourth takes in the end.
+  const Lifetime blocks[] = {{0, 1, 256}, {0, 1, 512}, {1, 1, 256}, {2, 2, 576}};
+  const Packing packing = pack(blocks, 3, 64, 576);
+  CHECK_EQ(packing.offsets[1], 576u);
+  CHECK_EQ(packing.offsets[2], 256u);
+  CHECK_EQ(packing.offsets[3], 0u);
+  CHECK_EQ(packing.bytes, 1088u);
+}
+
 }  // namespace
 
 int main() {
   test_drawn_blocks();
   test_reuse();
+  test_pieces();
   return tinyt::test::summary();
 }

@@ -37,6 +37,10 @@ static const char* const kNames[] = {"clGetPlatformIDs",
                                      "clEnqueueWriteBuffer",
                                      "clEnqueueCopyBuffer",
                                      "clEnqueueFillBuffer",
+                                     "clEnqueueMapBuffer",
+                                     "clGetEventInfo",
+                                     "clWaitForEvents",
+                                     "clReleaseEvent",
                                      "clFinish",
                                      "clCreateProgramWithSource",
                                      "clCreateProgramWithBinary",
@@ -206,6 +210,14 @@ STATUS(clEnqueueFillBuffer,
        (void* queue, void* memory, const void* pattern, size_t size, size_t place, size_t bytes,
         uint32_t n, void* const* events, void** event),
        (queue, memory, pattern, size, place, bytes, n, events, event))
+OBJECT(clEnqueueMapBuffer,
+       (void* queue, void* memory, uint32_t wait, uint64_t flags, size_t place, size_t bytes,
+        uint32_t n, void* const* events, void** event, int* status),
+       (queue, memory, wait, flags, place, bytes, n, events, event, status))
+STATUS(clGetEventInfo, (void* event, uint32_t what, size_t bytes, void* to, size_t* found),
+       (event, what, bytes, to, found))
+STATUS(clWaitForEvents, (uint32_t count, void* const* events), (count, events))
+STATUS(clReleaseEvent, (void* event), (event))
 STATUS(clFinish, (void* queue), (queue))
 OBJECT(clCreateProgramWithSource,
        (void* context, uint32_t count, const char** text, const size_t* lengths, int* status),

@@ -19,8 +19,12 @@ FEW = "in_place or launches or moves or faults"
 # The second time as on an adapter with the least that WebGPU promises, and fewer groups.
 @pytest.mark.parametrize(
     ("chosen", "variables"),
-    [("test", {}), (FEW, {"TINYT_WEBGPU_LIMITS": "8,600,33554432"})],
-    ids=["all", "some with the least limits"],
+    [
+        ("test", {}),
+        (FEW, {"TINYT_WEBGPU_LIMITS": "8,600,33554432"}),
+        ("in_pieces or in_place", {"TINYT_WEBGPU_LIMITS": "8,600,65536"}),
+    ],
+    ids=["all", "some with the least limits", "small buffers"],
 )
 def test_cases(chosen: str, variables: dict[str, str]) -> None:
     if not has_device("webgpu"):

@@ -13,6 +13,7 @@ struct DeviceProperties {
   std::string name;         // of the hardware
   size_t memory_bytes = 0;  // 0: not known
   size_t alignment = 64;    // bytes, of what `allocate` gives
+  size_t most_bytes = 0;    // of one allocation; 0: not known
 };
 
 // One for all devices of a kind. Kernels, copies and fills of a device run one after another, as

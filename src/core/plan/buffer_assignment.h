@@ -20,7 +20,8 @@ struct Packing {
 };
 
 // Each block gets the smallest gap that holds it when its first of `steps` comes. Offsets are
-// multiples of the alignment.
-Packing pack(std::span<const Lifetime> blocks, int64_t steps, size_t alignment);
+// multiples of the alignment. No block lies across a multiple of `piece` (0: there are none), which
+// is one of the alignment's and no smaller than any block.
+Packing pack(std::span<const Lifetime> blocks, int64_t steps, size_t alignment, size_t piece = 0);
 
 }  // namespace tinyt

@@ -10,6 +10,7 @@
 
 #include "core/base/checked.h"
 #include "core/base/parallel.h"
+#include "core/device/runtime.h"
 #include "core/memory/size_class.h"
 #include "core/ops/fallback.h"
 #include "core/plan/buffer_assignment.h"
@@ -49,6 +50,13 @@ std::pair<int64_t, int64_t> span_of(const std::vector<Lifetime>& blocks) {
     last = std::max(last, block.last);
   }
   return {first, last};
+}
+
+// What an arena of a device is at most; 0: any size.
+size_t largest_arena(Device device) {
+  if (device == Device{}) return 0;
+  const size_t most = runtime_of(device).properties(device.index).most_bytes;
+  return most == 0 ? 0 : std::max(kOwnBlock, most / memory::kAlignment * memory::kAlignment);
 }
 
 // Whether the last dimension's two elements lie as those of complex numbers do.
@@ -432,7 +440,7 @@ size_t Planner::peak(size_t own_block) const {
   }
   for (const auto& [device, blocks] : small) {
     const auto [first, last] = span_of(blocks);
-    add(first, last, pack(blocks, steps, memory::kAlignment).bytes);
+    add(first, last, pack(blocks, steps, memory::kAlignment, largest_arena(device)).bytes);
   }
   int64_t held = 0;
   size_t most = 0;
@@ -532,17 +540,35 @@ void Planner::take_before_writes() {
   for (Plan::BufferEvent& turn : plan_.allocs) turn.step = std::min(turn.step, write);
 }
 
-// Small buffers lie in one arena from their first step to their last; large ones have blocks of
-// their own, for which a run asks for room.
+// In one arena, or as few as the device's allocations are large enough for.
+void Planner::place_small(Device device, const SmallBuffers& of) {
+  const size_t most = largest_arena(device);
+  const Packing packing = pack(of.blocks, std::ssize(plan_.steps), memory::kAlignment, most);
+  const size_t pieces = most == 0 ? 1 : std::max<size_t>(1, (packing.bytes + most - 1) / most);
+  for (size_t p = 0; p < pieces; ++p) {
+    const size_t begin = p * most, bytes = p + 1 < pieces ? most : packing.bytes - begin;
+    const Plan::ResultBuffer memory{Storage::without_memory(bytes, device), bytes};
+    Plan::Arena arena{memory};
+    std::vector<Lifetime> blocks;
+    for (size_t i = 0; i < of.storages.size(); ++i) {
+      if (most != 0 && packing.offsets[i] / most != p) continue;
+      arena.placed.emplace_back(of.storages[i], packing.offsets[i] - begin);
+      blocks.push_back(of.blocks[i]);
+    }
+    const auto [first, last] = span_of(blocks);
+    plan_.allocs.push_back({first, memory, Plan::Use::Arena, plan_.arenas.size()});
+    plan_.frees.push_back({last, memory, Plan::Use::Arena, plan_.arenas.size()});
+    plan_.arenas.push_back(std::move(arena));
+  }
+}
+
+// Small buffers lie in arenas from their first step to their last; large ones have blocks of their
+// own, for which a run asks for room.
 void Planner::place() {
   plan_groups();
   take_before_writes();
   const auto steps = static_cast<int64_t>(plan_.steps.size());
-  struct Small {
-    std::vector<Lifetime> blocks;
-    std::vector<Ref<Storage>> storages;
-  };
-  std::map<Device, Small> small;
+  std::map<Device, SmallBuffers> small;
   std::vector<Lifetime> large;  // of the CPU's
   const auto add_large = [&](int64_t first, int64_t last, const tinyt::Buffer& buffer) {
     if (buffer.bytes > memory::kSlabMax && buffer.device == Device{})
@@ -555,7 +581,7 @@ void Planner::place() {
     if (!is_used(buffer)) continue;
     const size_t bytes = buffer.storage->buffer.bytes;
     if (bytes < own_block) {
-      Small& of = small[buffer.storage->buffer.device];
+      SmallBuffers& of = small[buffer.storage->buffer.device];
       of.blocks.push_back({buffer.first, buffer.last, bytes});
       of.storages.push_back(buffer.storage);
       continue;
@@ -564,16 +590,7 @@ void Planner::place() {
     plan_.frees.push_back({buffer.last, {buffer.storage, bytes}});
     add_large(buffer.first, buffer.last, buffer.storage->buffer);
   }
-  for (const auto& [device, of] : small) {
-    const Packing packing = pack(of.blocks, steps, memory::kAlignment);
-    const auto [first, last] = span_of(of.blocks);
-    const Plan::ResultBuffer memory{Storage::without_memory(packing.bytes, device), packing.bytes};
-    plan_.allocs.push_back({first, memory, Plan::Use::Arena, plan_.arenas.size()});
-    plan_.frees.push_back({last, memory, Plan::Use::Arena, plan_.arenas.size()});
-    Plan::Arena& arena = plan_.arenas.emplace_back(memory);
-    for (size_t i = 0; i < of.storages.size(); ++i)
-      arena.placed.emplace_back(of.storages[i], packing.offsets[i]);
-  }
+  for (const auto& [device, of] : small) place_small(device, of);
   if (!large.empty()) plan_.room = pack(large, steps, memory::kRangeStep).bytes + kScratch;
   const auto by_step = [](const Plan::BufferEvent& a, const Plan::BufferEvent& b) {
     return a.step < b.step;

@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "core/graph/partition.h"
+#include "core/plan/buffer_assignment.h"
 #include "core/plan/fuse.h"
 #include "core/plan/plan.h"
 
@@ -29,6 +30,12 @@ class Planner {
   struct Buffer {
     Ref<Storage> storage;
     int64_t first, last;
+  };
+
+  // Of a device, whose arenas they lie in.
+  struct SmallBuffers {
+    std::vector<Lifetime> blocks;
+    std::vector<Ref<Storage>> storages;
   };
 
   bool is_in_part(int64_t node) const;
@@ -58,6 +65,7 @@ class Planner {
   void plan_groups();
   int64_t first_lasting_write() const;
   void take_before_writes();
+  void place_small(Device device, const SmallBuffers& of);
 
   const Tensor& value(int64_t v) const { return values_[v]; }
   void set(int64_t v, Tensor t);

@@ -13,16 +13,18 @@ from tinyt import Tensor, _core, _tensor
 from tinyt._core import DTypeError
 from tinyt._tensor import device as Device
 from tinyt._tensor import dtype as DType
-from tinyt.cli.backends.calls import Call, Draw, calls_of
+from tinyt.cli.backends import updates
+from tinyt.cli.backends.calls import Call, Calls, Draw, calls_of
 from tinyt.compiler.verify.judge import error_of
 from tinyt.dtypes import finfo
 from tinyt.ops.common import OP_TABLE
 from tinyt.tensor import prim
 
-ROWS = {row["name"]: row for row in OP_TABLE}
+_UPDATE = {"kind": "update", "inputs": -1, "attributes": "", "flags": "", "dtype_rule": "same"}
+ROWS = {row["name"]: row for row in OP_TABLE} | {name: _UPDATE for name in updates.NAMES}
 # Of operations that float64 has no form of: what the CPU makes, within so many units in the last
 # place: of each element of a scalar operation, else of the largest one.
-BESIDE_THE_CPU = {"scalar": 2.0, "struct": 16.0}
+BESIDE_THE_CPU = {"scalar": 2.0, "struct": 16.0, "update": 16.0}
 
 
 class Way(Enum):
@@ -65,10 +67,16 @@ def _defined_calls(name: str, dtype: DType, seed: int) -> list[tuple[Call, tuple
     if not ROWS[name]["inputs"] and "t" not in _kinds(name) and dtype is not tinyt.int64:
         return []  # it makes int64 of nothing
     try:
-        calls = calls_of(name)(Draw(dtype, seed))
+        calls = _calls(name)(Draw(dtype, seed))
         return [(call, _run(name, call.operands, call.attributes)) for call in calls]
     except (DTypeError, NotImplementedError):
         return []
+
+
+def _calls(name: str) -> Calls:
+    if name in updates.NAMES:
+        return lambda draw: [Call(updates.operands_of(draw))]
+    return calls_of(name)
 
 
 def _kinds(name: str) -> str:
@@ -76,6 +84,8 @@ def _kinds(name: str) -> str:
 
 
 def _run(name: str, operands: Sequence[Tensor], attributes: Sequence[Any]) -> tuple[Tensor, ...]:
+    if name in updates.NAMES:
+        return updates.run(name, operands)
     function = getattr(prim, name)
     given = [tuple(operands)] if ROWS[name]["inputs"] < 0 else list(operands)
     with tinyt.no_grad():

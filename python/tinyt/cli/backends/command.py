@@ -6,13 +6,18 @@ import argparse
 from pathlib import Path
 
 import tinyt
+from tinyt import _core
 from tinyt._tensor import device as Device
 from tinyt.backends import load
 from tinyt.cli.backends.check import ROWS, Outcome, check
-from tinyt.cli.backends.report import counts, lines
+from tinyt.cli.backends.report import arithmetic, counts, limits, lines
 from tinyt.cli.errors import CommandError, is_installed, one_line
 from tinyt.cli.place import find_device
 from tinyt.dtypes import ALL
+
+
+# Shapes share kernels: of all operations in all dtypes there are no more than these.
+MOST_KERNELS = 2500
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,7 +39,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def check_backend(args: argparse.Namespace) -> int:
-    """Runs the operation table on a device; 1 where a result is wrong."""
+    """Runs the operation table on a device; 1 where a result is wrong, or more than `MOST_KERNELS`
+    were built."""
     if not is_installed("numpy"):
         raise CommandError("check-backend compares with NumPy: pip install numpy")
     place = _place(args.name)
@@ -44,13 +50,28 @@ def check_backend(args: argparse.Namespace) -> int:
         raise CommandError(f"there is no operation {unknown[0]!r}")
     if args.report and not Path(args.report).parent.is_dir():
         raise CommandError(f"there is no folder {Path(args.report).parent} for the report")
+    before = _kernels(place)
     outcomes = {name: _row(name, place, args.seed, bool(args.op)) for name in names}
+    built = _kernels(place) - before
+    told = f"{built:,} kernels were built, of {MOST_KERNELS:,} at most." if built else ""
     print(counts(outcomes))
+    for part in (told, arithmetic(place), limits(place)):
+        if part:
+            print(part)
     if args.report:
-        text = "\n".join(lines(place, outcomes)) + "\n"
+        text = "\n".join(lines(place, outcomes, told)) + "\n"
         Path(args.report).write_text(text, encoding="utf-8")
         print(f"report: {args.report}")
-    return int(any(o.is_wrong for row in outcomes.values() for o in row.values()))
+    is_wrong = any(o.is_wrong for row in outcomes.values() for o in row.values())
+    return int(is_wrong or built > MOST_KERNELS)
+
+
+def _kernels(place: Device) -> int:
+    """How many have been built for a device; 0 where none are at run time."""
+    try:
+        return _core.gpu_kernels(str(place))
+    except tinyt.DeviceError:
+        return 0
 
 
 def _place(name: str) -> Device:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import tinyt
+from tinyt import _core
 from tinyt._tensor import device as Device
 from tinyt._tensor import dtype as DType
 from tinyt.cli.backends.check import Outcome, Way
@@ -49,14 +51,55 @@ def counts(outcomes: Outcomes) -> str:
     )
 
 
-def lines(place: Device, outcomes: Outcomes) -> Iterator[str]:
-    """The page."""
+def limits(place: Device) -> str:
+    """Of a device whose kernels are compiled at run time: their language and limits; else ""."""
+    facts = _facts(place)
+    if not facts:
+        return ""
+    size, buffers, turns = facts["bytes"], facts["buffers"], facts["turns"]
+    return (
+        f"Kernels in {facts['language']}, with places of {facts['index_bits']} bits. "
+        f"A tensor has at most {size:,} bytes, a kernel {buffers or 'any number of'} buffers and "
+        f"{facts['argument_bytes']:,} bytes of arguments, a thread's loop "
+        f"{f'{turns:,}' if turns else 'any number of'} turns."
+    )
+
+
+def arithmetic(place: Device) -> str:
+    """The same: where floats have the bits of IEEE 754, by the probe."""
+    if not _facts(place):
+        return ""
+    told = []
+    for dtype in (tinyt.float32, tinyt.float64):
+        try:
+            found = _core.gpu_arithmetic(str(place), dtype.number)
+        except NotImplementedError:
+            told.append(f"{dtype.name}: none")
+            continue
+        wrong = [name for name, is_exact in found.items() if not is_exact]
+        told.append(f"{dtype.name}: " + (f"not {', '.join(wrong)}" if wrong else "all of it"))
+    return f"Arithmetic as IEEE 754 asks for, by a probe: {'; '.join(told)}."
+
+
+def _facts(place: Device) -> dict[str, Any]:
+    try:
+        return _core.gpu_facts(str(place))
+    except tinyt.DeviceError:
+        return {}
+
+
+def lines(place: Device, outcomes: Outcomes, kernels: str) -> Iterator[str]:
+    """The page. ``kernels`` says how many were built for it; "" where none are."""
     facts = next(d for d in tinyt.devices() if d.name == str(place))
     yield f"# Conformance: {place.type}"
     yield ""
     yield f"Made by `tinyt check-backend {place.type} --report FILE.md` on {facts.hardware}."
     yield ""
     yield f"{counts(outcomes)}."
+    for part in (kernels, arithmetic(place), limits(place)):
+        if part:
+            yield ""
+            yield part
     yield ""
     yield from _LEGEND.splitlines()
     yield ""
