@@ -15,7 +15,6 @@ from tinyt.cli.errors import CommandError, is_installed, one_line
 from tinyt.cli.place import find_device
 from tinyt.dtypes import ALL
 
-
 # Shapes share kernels: of all operations in all dtypes there are no more than these.
 MOST_KERNELS = 2500
 
