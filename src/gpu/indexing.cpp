@@ -79,10 +79,10 @@ void scatter_some(OpId op, OpId combine, const Tensor& out, const Tensor& index,
     write.open_if("0 <= k && k < " + kernel.held_place(fault.size));
     const std::string target = places[2] + " + " + kernel.place_of("k") + " * " + to_step;
     const std::string value = kernel.value(from, places[0] + " + j * " + from_step);
-    kernel.set(to, target,
-               moves
-                   ? value
-                   : kernel.call_op(combine, out.dtype(), kernel.value(to, target) + ", " + value));
+    const DType wide = info(out.dtype()).compute;  // whole numbers wrap where they are stored
+    kernel.set(
+        to, target,
+        moves ? value : kernel.call_op(combine, wide, kernel.value(to, target) + ", " + value));
     write.close();
     kernel.check_index(fault, "k");
     write.close();

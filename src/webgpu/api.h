@@ -214,6 +214,8 @@ struct PassDescriptor : Labelled {
   F(wgpuDeviceCreatePipelineLayout, PipelineLayout,                                           \
     (DeviceHandle, const PipelineLayoutDescriptor*))                                          \
   F(wgpuPipelineLayoutRelease, void, (PipelineLayout))                                        \
+  F(wgpuComputePipelineRelease, void, (Pipeline))                                             \
+  F(wgpuBindGroupLayoutRelease, void, (BindGroupLayout))                                      \
   F(wgpuDeviceCreateComputePipeline, Pipeline, (DeviceHandle, const PipelineDescriptor*))     \
   F(wgpuDeviceCreateBindGroup, BindGroup, (DeviceHandle, const BindGroupDescriptor*))         \
   F(wgpuBindGroupRelease, void, (BindGroup))                                                  \

@@ -76,22 +76,18 @@ BufferHandle memory_of(const Buffer& buffer) { return static_cast<BufferHandle>(
 
 size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
 
-// TINYT_WEBGPU_LIMITS=buffers,groups,bytes: as of an adapter that binds no more buffers, starts no
-// more groups along a dimension and has no larger buffers.
-void reduce_limits(Limits& limits) {
+// TINYT_WEBGPU_LIMITS=buffers,groups,bytes,kernels: as of an adapter that binds no more buffers,
+// starts no more groups along a dimension and has no larger buffers; and so many kernels are kept.
+template <class... Numbers>
+void reduce_limits(Numbers&... limits) {
   const char* text = std::getenv("TINYT_WEBGPU_LIMITS");
-  if (text == nullptr) return;
-  uint64_t numbers[3] = {~uint64_t{0}, ~uint64_t{0}, ~uint64_t{0}};
-  for (uint64_t& number : numbers) {
+  const auto reduce = [&]<class T>(T& limit) {
+    if (text == nullptr || *text == '\0') return;
     char* end = nullptr;
-    number = std::strtoull(text, &end, 10);
+    limit = static_cast<T>(std::min<uint64_t>(limit, std::strtoull(text, &end, 10)));
     text = *end == ',' ? end + 1 : end;
-  }
-  limits.storage_buffers =
-      static_cast<uint32_t>(std::min<uint64_t>(limits.storage_buffers, numbers[0]));
-  limits.groups_per_dimension =
-      static_cast<uint32_t>(std::min<uint64_t>(limits.groups_per_dimension, numbers[1]));
-  limits.storage_binding = std::min(limits.storage_binding, numbers[2]);
+  };
+  (reduce(limits), ...);
 }
 
 }  // namespace
@@ -125,7 +121,8 @@ WebGpuDriver::WebGpuDriver(const Api& api) : api_(api), forks_(fork_count()) {
       made.name = name;
       made.has_float64 = api_.wgpuAdapterHasFeature(adapter, kFeatureFloat64) != 0;
       api_.wgpuAdapterGetLimits(adapter, &made.limits);
-      reduce_limits(made.limits);
+      reduce_limits(made.limits.storage_buffers, made.limits.groups_per_dimension,
+                    made.limits.storage_binding, made.most_forms);
     }
   require(!devices_.empty(), ErrorKind::Device,
           "device: WebGPU's library knows no adapter that runs kernels", why_not,
@@ -428,13 +425,16 @@ WebGpuKernel& WebGpuDriver::new_kernel(WebGpuDevice& on, const std::string& sour
   std::vector<uint8_t> apart(kernel.accesses.size());
   for (size_t k = 0; k < apart.size(); ++k) apart[k] = static_cast<uint8_t>(k);
   form_of(on, kernel, apart);
-  const std::lock_guard<std::mutex> lock(mutex_);
-  return kernels_.emplace_back(std::move(kernel));
+  return on.kernels.emplace_back(std::move(kernel));
 }
 
 WebGpuKernel::Form& WebGpuDriver::form_of(WebGpuDevice& on, WebGpuKernel& kernel,
                                           const std::vector<uint8_t>& bindings) {
-  if (const auto it = kernel.forms.find(bindings); it != kernel.forms.end()) return it->second;
+  if (const auto it = kernel.forms.find(bindings); it != kernel.forms.end()) {
+    it->second.used = ++on.launches;
+    return it->second;
+  }
+  if (on.forms >= on.most_forms) forget_old_forms(on);
   std::vector<BindingLayout> entries;
   for (size_t k = 0; k < bindings.size(); ++k) {
     if (bindings[k] != k) continue;
@@ -468,7 +468,27 @@ WebGpuKernel::Form& WebGpuDriver::form_of(WebGpuDevice& on, WebGpuKernel& kernel
   const std::string error = std::exchange(on.error, {});
   require(error.empty(), ErrorKind::Runtime, "webgpu: ", on.name, " does not compile a kernel:\n",
           error, "\n", text);
+  form.used = ++on.launches;
+  ++on.forms;
   return kernel.forms.emplace(bindings, form).first->second;
+}
+
+// Half of them, those that were used longest ago. Launches that wait hold what they need.
+void WebGpuDriver::forget_old_forms(WebGpuDevice& on) const {
+  std::vector<uint64_t> used;
+  for (const WebGpuKernel& kernel : on.kernels)
+    for (const auto& [bindings, form] : kernel.forms) used.push_back(form.used);
+  if (used.empty()) return;
+  const auto middle = used.begin() + std::ssize(used) / 2;
+  std::ranges::nth_element(used, middle);
+  for (WebGpuKernel& kernel : on.kernels)
+    on.forms -= std::erase_if(kernel.forms, [&](const auto& of) {
+      const WebGpuKernel::Form& form = of.second;
+      if (form.used >= *middle) return false;
+      api_.wgpuComputePipelineRelease(form.pipeline);
+      api_.wgpuBindGroupLayoutRelease(form.layout);
+      return true;
+    });
 }
 
 void WebGpuDriver::launch(gpu::BuiltKernel& built, int index, std::span<const Buffer* const> memory,

@@ -19,6 +19,7 @@ struct WebGpuKernel final : gpu::BuiltKernel {
   struct Form {
     BindGroupLayout layout = nullptr;
     Pipeline pipeline = nullptr;
+    uint64_t used = 0;  // the device's count of launches then
   };
   std::string source, name;
   std::vector<Access> accesses;
@@ -69,7 +70,10 @@ class WebGpuDriver final : public gpu::Driver {
     Encoder encoder = nullptr;
     Pass pass = nullptr;
     std::vector<int32_t> words{};
-    WebGpuKernel* move = nullptr;  // that copies bytes
+    std::deque<WebGpuKernel> kernels{};
+    WebGpuKernel* move = nullptr;         // that copies bytes
+    size_t forms = 0, most_forms = 1000;  // of all kernels; one takes a megabyte in Mesa
+    uint64_t launches = 0;
     // What callbacks have said.
     std::string error{}, lost{};
     uint32_t error_type = 0;
@@ -86,6 +90,7 @@ class WebGpuDriver final : public gpu::Driver {
   WebGpuKernel& new_kernel(WebGpuDevice& on, const std::string& source, std::string_view name);
   WebGpuKernel::Form& form_of(WebGpuDevice& on, WebGpuKernel& kernel,
                               const std::vector<uint8_t>& bindings);
+  void forget_old_forms(WebGpuDevice& on) const;
   void encode(WebGpuDevice& on, WebGpuKernel& kernel, std::span<const BufferHandle> memory,
               std::span<const int64_t> words, int64_t threads);
   void begin(WebGpuDevice& on, bool with_pass);
@@ -103,8 +108,6 @@ class WebGpuDriver final : public gpu::Driver {
   const Api& api_;
   const uint32_t forks_;  // before this process opened it
   std::deque<WebGpuDevice> devices_;
-  std::mutex mutex_;  // of what follows
-  std::deque<WebGpuKernel> kernels_;
 };
 
 }  // namespace tinyt::webgpu

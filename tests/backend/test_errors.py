@@ -13,18 +13,13 @@ import tinyt
 from op_rows import Bad, Op, f, i
 from op_samples import BY_NAME, OPS
 from sampling import arrays_in, build, flat, to_numpy
+from waiting import find_faults
 
 CASES = [
     pytest.param(op, wrong, id=f"{op.name}-{number}")
     for op in OPS
     for number, wrong in enumerate(op.errors)
 ]
-
-
-def find_faults() -> None:
-    """Raises what kernels of the device found in values: it may not have been looked at yet."""
-    if tinyt.accelerator.is_available():
-        tinyt.accelerator.synchronize()
 
 
 @pytest.mark.parametrize(("op", "wrong"), CASES)

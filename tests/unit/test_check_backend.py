@@ -127,6 +127,14 @@ def test_pages_have_every_operation(name: str) -> None:
     assert list(rows_of(PAGES / f"{name}.md")) == list(ROWS)
 
 
+@pytest.mark.parametrize("name", DEVICES)
+def test_only_what_the_language_lacks_is_refused(name: str) -> None:
+    """Arithmetic of complex numbers, and on WebGPU of float64."""
+    for op, row in rows_of(PAGES / f"{name}.md").items():
+        refused = {short(dtype) for dtype, way in zip(ALL, row, strict=True) if way == "r"}
+        assert refused <= {"c64", "c128", *(["f64"] if name == "webgpu" else [])}, op
+
+
 def check_part(name: str, part: int, folder: Path) -> None:
     """Every so many operations are as the page says."""
     if not has_device(name):

@@ -21,7 +21,7 @@ FEW = "in_place or launches or moves or faults"
     ("chosen", "variables"),
     [
         ("test", {}),
-        (FEW, {"TINYT_WEBGPU_LIMITS": "8,600,33554432"}),
+        (FEW, {"TINYT_WEBGPU_LIMITS": "8,600,33554432,5"}),
         ("in_pieces or in_place", {"TINYT_WEBGPU_LIMITS": "8,600,65536"}),
     ],
     ids=["all", "some with the least limits", "small buffers"],
