@@ -29,3 +29,21 @@ def run_tests(path: Path, *arguments: str, **variables: str) -> None:
 @cache
 def has_device(name: str) -> bool:
     return run("-c", f"import tinyt; tinyt.ones(1, device={name!r})").returncode == 0
+
+
+OPENED = """
+import sys, tinyt
+for _ in range(2):
+    try:
+        print(tinyt.ones(2, device=sys.argv[1]).tolist(), tinyt.accelerator.device_count())
+    except RuntimeError as error:
+        print(type(error).__name__, str(error).replace(chr(10), " "))
+print(tinyt.ones(2).tolist(), [d.missing[:30] for d in tinyt.devices()])
+"""
+
+
+def try_to_open(device: str, **variables: str) -> list[str]:
+    """What two attempts to make a tensor there say, a line each; then one of the CPU."""
+    done = run("-c", OPENED, device, **variables)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()

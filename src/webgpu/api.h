@@ -201,7 +201,7 @@ struct PassDescriptor : Labelled {
   F(wgpuAdapterRequestDevice, Future,                                                         \
     (Adapter, const DeviceDescriptor*, Callback<DeviceCallback>))                             \
   F(wgpuDeviceGetQueue, Queue, (DeviceHandle))                                                \
-  F(wgpuDevicePoll, Truth, (DeviceHandle, Truth wait, const uint64_t*))                       \
+  F(wgpuDevicePoll, Truth, (DeviceHandle, Truth, const uint64_t*))                            \
   F(wgpuDeviceCreateBuffer, BufferHandle, (DeviceHandle, const BufferDescriptor*))            \
   F(wgpuBufferRelease, void, (BufferHandle))                                                  \
   F(wgpuBufferMapAsync, Future, (BufferHandle, Bits, size_t, size_t, Callback<MapCallback>))  \
@@ -211,11 +211,11 @@ struct PassDescriptor : Labelled {
   F(wgpuShaderModuleRelease, void, (ShaderModule))                                            \
   F(wgpuDeviceCreateBindGroupLayout, BindGroupLayout,                                         \
     (DeviceHandle, const BindGroupLayoutDescriptor*))                                         \
+  F(wgpuBindGroupLayoutRelease, void, (BindGroupLayout))                                      \
   F(wgpuDeviceCreatePipelineLayout, PipelineLayout,                                           \
     (DeviceHandle, const PipelineLayoutDescriptor*))                                          \
   F(wgpuPipelineLayoutRelease, void, (PipelineLayout))                                        \
   F(wgpuComputePipelineRelease, void, (Pipeline))                                             \
-  F(wgpuBindGroupLayoutRelease, void, (BindGroupLayout))                                      \
   F(wgpuDeviceCreateComputePipeline, Pipeline, (DeviceHandle, const PipelineDescriptor*))     \
   F(wgpuDeviceCreateBindGroup, BindGroup, (DeviceHandle, const BindGroupDescriptor*))         \
   F(wgpuBindGroupRelease, void, (BindGroup))                                                  \

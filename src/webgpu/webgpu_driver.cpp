@@ -5,9 +5,10 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "core/base/error.h"
+#include "core/base/backend_error.h"
 #include "core/base/fork.h"
 #include "core/base/parallel.h"
+#include "core/memory/device_cache.h"
 
 namespace tinyt::webgpu {
 
@@ -76,6 +77,20 @@ BufferHandle memory_of(const Buffer& buffer) { return static_cast<BufferHandle>(
 
 size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
 
+// A handle that is released at the end of a scope.
+template <class T>
+using Owned = std::unique_ptr<std::remove_pointer_t<T>, void (*)(T)>;
+
+// wgpu-native 29 reports most errors of memory and of a lost device as wrong arguments: their text
+// tells them apart.
+ErrorKind kind_of_error(uint32_t type, std::string_view text) {
+  const auto says = [&](std::string_view part) {
+    return text.find(part) != std::string_view::npos;
+  };
+  if (type == kErrorMemory || says("Not enough memory left")) return ErrorKind::OutOfMemory;
+  return says("device is lost") ? ErrorKind::Device : ErrorKind::Runtime;
+}
+
 // TINYT_WEBGPU_LIMITS=buffers,groups,bytes,kernels: as of an adapter that binds no more buffers,
 // starts no more groups along a dimension and has no larger buffers; and so many kernels are kept.
 template <class... Numbers>
@@ -99,6 +114,7 @@ WebGpuDriver::WebGpuDriver(const Api& api) : api_(api), forks_(fork_count()) {
   InstanceDescriptor descriptor;
   descriptor.next = &extras.chain;
   const Instance instance = api_.wgpuCreateInstance(&descriptor);
+  require(instance != nullptr, ErrorKind::Device, "device: WebGPU's library does not start");
   const EnumerateOptions options;
   std::vector<Adapter> adapters(api_.wgpuInstanceEnumerateAdapters(instance, &options, nullptr));
   api_.wgpuInstanceEnumerateAdapters(instance, &options, adapters.data());
@@ -117,6 +133,7 @@ WebGpuDriver::WebGpuDriver(const Api& api) : api_(api), forks_(fork_count()) {
         continue;
       }
       WebGpuDevice& made = devices_.emplace_back();
+      made.index = static_cast<int>(devices_.size()) - 1;
       made.adapter = adapter;
       made.name = name;
       made.has_float64 = api_.wgpuAdapterHasFeature(adapter, kFeatureFloat64) != 0;
@@ -139,22 +156,40 @@ WebGpuDriver::WebGpuDevice& WebGpuDriver::opened(int index) {
   return devices_[static_cast<size_t>(index)];
 }
 
+// Opens the device, or goes on where an attempt has failed.
 void WebGpuDriver::open(WebGpuDevice& on) {
-  if (on.dialect != nullptr) return check(on, "before");
+  if (on.handle == nullptr) request_device(on);
+  check(on, "an earlier call");
+  if (on.dialect != nullptr) [[likely]]
+    return;
+  if (on.words_group == nullptr) make_words_buffer(on);
+  const auto [fuses, turns] = probe(on);
+  on.most_turns =
+      turns == kProbedTurns ? gpu::kManyTurns : turns / 2;  // the rest for loops of their own
+  if (!fuses && !on.has_float64)
+    fail_in_backend(ErrorKind::Device, "webgpu: ", on.name,
+                    " rounds a fused multiply-add twice, and has no float64 to do better");
+  on.dialect = fuses ? &gpu::kWgsl : &gpu::kWgslDoubleFma;
+}
+
+void WebGpuDriver::request_device(WebGpuDevice& on) {
+  on.lost.clear();  // a device that is not made is reported as lost, too
+  on.failed.reset();
   const uint32_t features[] = {kFeatureInt64, kFeatureFloat64};
   DeviceDescriptor descriptor;
   descriptor.feature_count = on.has_float64 ? 2 : 1;
   descriptor.features = features;
   descriptor.limits = &on.limits;
   descriptor.lost.function = [](const DeviceHandle*, uint32_t, Text why, void* device, void*) {
-    static_cast<WebGpuDevice*>(device)->lost = "it is lost: " + std::string(why.view());
+    static_cast<WebGpuDevice*>(device)->lost = why.view().empty() ? "no reason given" : why.view();
   };
   descriptor.error.function = [](const DeviceHandle*, uint32_t type, Text why, void* device,
                                  void*) {
     auto& told = *static_cast<WebGpuDevice*>(device);
-    if (!told.error.empty()) return;  // the first one: others follow from it
+    if (told.failed) return;  // the first one: others follow from it
+    told.failed = kind_of_error(type, why.view());
     told.error = why.view();
-    told.error_type = type;
+    if (told.failed == ErrorKind::Device && told.lost.empty()) told.lost = "Parent device is lost";
   };
   descriptor.lost.first = descriptor.error.first = &on;
   Callback<DeviceCallback> made;
@@ -165,59 +200,81 @@ void WebGpuDriver::open(WebGpuDevice& on) {
   };
   made.first = &on;
   api_.wgpuAdapterRequestDevice(on.adapter, &descriptor, made);
-  require(on.handle != nullptr, ErrorKind::Device, "device: WebGPU gives no device on ", on.name,
-          ": ", on.error);
+  if (on.handle == nullptr)
+    fail_in_backend(ErrorKind::Device, "webgpu: there is no device on ", on.name, ": ", on.error);
   on.queue = api_.wgpuDeviceGetQueue(on.handle);
-  make_words_buffer(on);
-  const auto [fuses, turns] = probe(on);
-  on.most_turns =
-      turns == kProbedTurns ? gpu::kManyTurns : turns / 2;  // the rest for loops of their own
-  require(fuses || on.has_float64, ErrorKind::Device, "device: ", on.name,
-          " rounds a fused multiply-add twice, and has no float64 to do better");
-  on.dialect = fuses ? &gpu::kWgsl : &gpu::kWgslDoubleFma;
 }
 
 void WebGpuDriver::make_words_buffer(WebGpuDevice& on) {
   BindingLayout entry;
   entry.buffer.type = kBindUniform;
   entry.buffer.dynamic_offset = 1;
-  BindGroupLayoutDescriptor layout;
-  layout.count = 1;
-  layout.entries = &entry;
-  on.words_layout = api_.wgpuDeviceCreateBindGroupLayout(on.handle, &layout);
-  on.words_buffer = new_buffer(on, kWordsBytes + kWordsWindow, kUniform | kCopyTarget);
-  on.read_buffer = new_buffer(on, kReadBytes, kMapRead | kCopyTarget);
-  on.no_elements = new_buffer(on, sizeof(int32_t), kStorage);
+  BindGroupLayoutDescriptor described;
+  described.count = 1;
+  described.entries = &entry;
+  Owned<BindGroupLayout> layout(api_.wgpuDeviceCreateBindGroupLayout(on.handle, &described),
+                                api_.wgpuBindGroupLayoutRelease);
+  const auto made = [&](size_t bytes, Bits usage) {
+    return Owned<BufferHandle>(new_buffer(on, bytes, usage), api_.wgpuBufferRelease);
+  };
+  Owned<BufferHandle> words = made(kWordsBytes + kWordsWindow, kUniform | kCopyTarget),
+                      read = made(kReadBytes, kMapRead | kCopyTarget),
+                      none = made(sizeof(int32_t), kStorage);
+  check(on, "opening it");
   Binding binding;
-  binding.buffer = on.words_buffer;
+  binding.buffer = words.get();
   binding.size = kWordsWindow;
   BindGroupDescriptor group;
-  group.layout = on.words_layout;
+  group.layout = layout.get();
   group.count = 1;
   group.entries = &binding;
-  on.words_group = api_.wgpuDeviceCreateBindGroup(on.handle, &group);
+  Owned<BindGroup> words_group(api_.wgpuDeviceCreateBindGroup(on.handle, &group),
+                               api_.wgpuBindGroupRelease);
   check(on, "opening it");
+  on.words_layout = layout.release();
+  on.words_buffer = words.release();
+  on.read_buffer = read.release();
+  on.no_elements = none.release();
+  on.words_group = words_group.release();
 }
 
 // Whether a fused multiply-add is rounded once; and how many turns a loop of so many takes.
 WebGpuDriver::Probe WebGpuDriver::probe(WebGpuDevice& on) {
-  WebGpuKernel& kernel = new_kernel(on, kProbeSource, "tt_probe");
   int32_t found[2] = {};
-  const BufferHandle result = new_buffer(on, sizeof found, kStorage | kCopySource);
+  const Owned<BufferHandle> result(new_buffer(on, sizeof found, kStorage | kCopySource),
+                                   api_.wgpuBufferRelease);
+  check(on, "opening it");
+  WebGpuKernel& kernel = new_kernel(on, kProbeSource, "tt_probe");
+  const BufferHandle memory[] = {result.get()};
   const int64_t words[] = {0x3f800001, kProbedTurns};  // the float above 1
-  encode(on, kernel, {&result, 1}, words, 1);
-  read(on, found, result, 0, sizeof found);
-  api_.wgpuBufferRelease(result);
+  encode(on, kernel, memory, words, 1);
+  read(on, found, result.get(), 0, sizeof found);
   return {std::bit_cast<float>(found[0]) == 0x1p-46F, found[1]};
 }
 
 void WebGpuDriver::check(WebGpuDevice& on, std::string_view what) const {
-  require(on.lost.empty(), ErrorKind::Device, "device: ", on.name, ": ", on.lost);
-  if (on.error.empty()) [[likely]]
+  if (!on.failed && on.lost.empty()) [[likely]]
     return;
-  const std::string error = std::exchange(on.error, {});
-  fail(on.error_type == kErrorMemory ? ErrorKind::OutOfMemory : ErrorKind::Runtime,
-       "webgpu: ", on.name, ": ", what, ": ", error);
+  const ErrorKind kind = std::exchange(on.failed, {}).value_or(ErrorKind::Device);
+  if (!on.lost.empty())
+    fail_in_backend(ErrorKind::Device, "webgpu: ", on.name, " is lost, with what is on it (",
+                    on.lost, "): start another process, or use the CPU");
+  const char* lack = kind == ErrorKind::OutOfMemory ? "no memory left, " : "";
+  fail_in_backend(kind, "webgpu: ", on.name, ": ", lack, what, ": ", on.error);
+}
+
+// Retries a call that was short of memory, once what is kept went back to the driver and the work
+// that used it is done. An open device alone has kept memory.
+template <class F>
+void WebGpuDriver::retry_when_short(WebGpuDevice& on, std::string_view what, const F& call) {
+  call();
+  if (on.failed == ErrorKind::OutOfMemory) [[unlikely]] {
+    on.failed.reset();
+    if (on.dialect != nullptr) memory::cache_of(device_at(on.index)).empty_cache();
+    api_.wgpuDevicePoll(on.handle, 1, nullptr);
+    call();
+  }
+  check(on, what);
 }
 
 // Of a buffer that is bound whole.
@@ -260,10 +317,11 @@ Buffer WebGpuDriver::allocate(size_t bytes, int index) {
       submit(on);
       api_.wgpuDevicePoll(on.handle, 1, nullptr);
     }
-    const BufferHandle memory = new_buffer(on, size, kStorage | kCopySource | kCopyTarget);
-    if (on.error.empty()) return {.bytes = bytes, .handle = memory};
-    on.error.clear();
-    if (memory != nullptr) api_.wgpuBufferRelease(memory);
+    Owned<BufferHandle> memory(new_buffer(on, size, kStorage | kCopySource | kCopyTarget),
+                               api_.wgpuBufferRelease);
+    if (!on.failed && memory != nullptr) return {.bytes = bytes, .handle = memory.release()};
+    if (on.failed != ErrorKind::OutOfMemory) check(on, "allocating");
+    on.failed.reset();
   }
   return {};
 }
@@ -292,18 +350,20 @@ void WebGpuDriver::write(WebGpuDevice& on, BufferHandle to, size_t place, const 
                          size_t bytes) {
   submit(on);
   if (place % 4 == 0 && bytes % 4 == 0) {
-    api_.wgpuQueueWriteBuffer(on.queue, to, place, from, bytes);
+    retry_when_short(on, "writing",
+                     [&] { api_.wgpuQueueWriteBuffer(on.queue, to, place, from, bytes); });
     api_.wgpuQueueSubmit(on.queue, 0, nullptr);  // so that it is not kept
     return check(on, "writing");
   }
   const size_t size = round_up(bytes, 4);
-  const BufferHandle between = new_buffer(on, size, kStorage | kCopySource | kCopyTarget);
-  check(on, "writing");
+  Owned<BufferHandle> between(nullptr, api_.wgpuBufferRelease);
+  retry_when_short(on, "writing", [&] {
+    between.reset(new_buffer(on, size, kStorage | kCopySource | kCopyTarget));
+  });
   std::vector<char> padded(size);
   std::memcpy(padded.data(), from, bytes);
-  write(on, between, 0, padded.data(), size);
-  move(on, to, place, between, 0, bytes);
-  api_.wgpuBufferRelease(between);
+  write(on, between.get(), 0, padded.data(), size);
+  move(on, to, place, between.get(), 0, bytes);
 }
 
 void WebGpuDriver::read(WebGpuDevice& on, void* to, BufferHandle from, size_t place, size_t bytes) {
@@ -313,20 +373,29 @@ void WebGpuDriver::read(WebGpuDevice& on, void* to, BufferHandle from, size_t pl
     begin(on, false);
     api_.wgpuCommandEncoderCopyBufferToBuffer(on.encoder, from, first, on.read_buffer, 0, size);
     submit(on);
-    uint32_t status = 0;
-    Callback<MapCallback> mapped;
-    mapped.function = [](uint32_t what, Text, void* told, void*) {
-      *static_cast<uint32_t*>(told) = what;
+    on.mapped = 0;
+    Callback<MapCallback> told;
+    told.function = [](uint32_t status, Text, void* mapped, void*) {
+      *static_cast<uint32_t*>(mapped) = status;
     };
-    mapped.first = &status;
-    api_.wgpuBufferMapAsync(on.read_buffer, kMapModeRead, 0, size, mapped);
+    told.first = &on.mapped;  // which stays, should it be told later
+    api_.wgpuBufferMapAsync(on.read_buffer, kMapModeRead, 0, size, told);
     api_.wgpuDevicePoll(on.handle, 1, nullptr);
-    check(on, "reading");
-    require(status == kSuccess, ErrorKind::Device, "device: ", on.name, " gives no results back");
+    if (on.mapped != kSuccess) {
+      check(on, "reading");
+      if (on.mapped == 0) {  // it would be mapped later
+        api_.wgpuBufferUnmap(on.read_buffer);
+        on.failed.reset();
+      }
+      fail_in_backend(ErrorKind::Device, "webgpu: ", on.name, " gives no results back");
+    }
     const auto* found =
         static_cast<const char*>(api_.wgpuBufferGetConstMappedRange(on.read_buffer, 0, size));
-    std::memcpy(to, found + (place - first), some);
+    if (found != nullptr) std::memcpy(to, found + (place - first), some);
     api_.wgpuBufferUnmap(on.read_buffer);
+    check(on, "reading");
+    if (found == nullptr)
+      fail_in_backend(ErrorKind::Device, "webgpu: ", on.name, " gives no results back");
     to = static_cast<char*>(to) + some;
     place += some;
     bytes -= some;
@@ -358,7 +427,11 @@ void WebGpuDriver::fill(const Buffer& to, size_t place, size_t bytes, uint8_t va
 void WebGpuDriver::begin(WebGpuDevice& on, bool with_pass) {
   if (on.encoder == nullptr) {
     const Labelled descriptor;
-    on.encoder = api_.wgpuDeviceCreateCommandEncoder(on.handle, &descriptor);
+    Owned<Encoder> made(nullptr, api_.wgpuCommandEncoderRelease);
+    retry_when_short(on, "a launch", [&] {
+      made.reset(api_.wgpuDeviceCreateCommandEncoder(on.handle, &descriptor));
+    });
+    on.encoder = made.release();
   }
   if (with_pass == (on.pass != nullptr)) return;
   if (with_pass) {
@@ -374,16 +447,21 @@ void WebGpuDriver::begin(WebGpuDevice& on, bool with_pass) {
 void WebGpuDriver::submit(WebGpuDevice& on) {
   if (on.encoder == nullptr) return;
   begin(on, false);
+  // First of all: where that fails, nothing is lost of what waits.
+  if (!on.words.empty())
+    retry_when_short(on, "running kernels", [&] {
+      api_.wgpuQueueWriteBuffer(on.queue, on.words_buffer, 0, on.words.data(),
+                                on.words.size() * sizeof(int32_t));
+    });
   const Labelled descriptor;
-  const CommandBuffer commands = api_.wgpuCommandEncoderFinish(on.encoder, &descriptor);
+  const Owned<CommandBuffer> commands(api_.wgpuCommandEncoderFinish(on.encoder, &descriptor),
+                                      api_.wgpuCommandBufferRelease);
   api_.wgpuCommandEncoderRelease(on.encoder);
   on.encoder = nullptr;
-  if (!on.words.empty())
-    api_.wgpuQueueWriteBuffer(on.queue, on.words_buffer, 0, on.words.data(),
-                              on.words.size() * sizeof(int32_t));
   on.words.clear();
-  api_.wgpuQueueSubmit(on.queue, 1, &commands);
-  api_.wgpuCommandBufferRelease(commands);
+  check(on, "running kernels");  // wgpu-native ends the process that submits what is not valid
+  const CommandBuffer all[] = {commands.get()};
+  api_.wgpuQueueSubmit(on.queue, 1, all);
   check(on, "running kernels");
 }
 
@@ -462,12 +540,17 @@ WebGpuKernel::Form& WebGpuDriver::form_of(WebGpuDevice& on, WebGpuKernel& kernel
   // No checks of places: kernels keep to their buffers.
   pipeline.compute.module = api_.wgpuDeviceCreateShaderModuleTrusted(on.handle, &module, 0);
   pipeline.compute.entry = Text(kernel.name);
-  if (on.error.empty()) form.pipeline = api_.wgpuDeviceCreateComputePipeline(on.handle, &pipeline);
+  if (!on.failed) form.pipeline = api_.wgpuDeviceCreateComputePipeline(on.handle, &pipeline);
   api_.wgpuPipelineLayoutRelease(pipeline.layout);
   api_.wgpuShaderModuleRelease(pipeline.compute.module);
-  const std::string error = std::exchange(on.error, {});
-  require(error.empty(), ErrorKind::Runtime, "webgpu: ", on.name, " does not compile a kernel:\n",
-          error, "\n", text);
+  if (on.failed) {
+    if (form.pipeline != nullptr) api_.wgpuComputePipelineRelease(form.pipeline);
+    api_.wgpuBindGroupLayoutRelease(form.layout);
+    if (on.failed != ErrorKind::Runtime) check(on, "compiling a kernel");
+    on.failed.reset();
+    fail_in_backend(ErrorKind::Runtime, "webgpu: ", on.name, " does not compile a kernel:\n",
+                    on.error, "\n", text);
+  }
   form.used = ++on.launches;
   ++on.forms;
   return kernel.forms.emplace(bindings, form).first->second;
@@ -516,33 +599,35 @@ void WebGpuDriver::encode(WebGpuDevice& on, WebGpuKernel& kernel,
     entry.buffer = memory[k];
   }
   const WebGpuKernel::Form& form = form_of(on, kernel, bindings);
-  require(words.size_bytes() / 2 <= kWordsWindow, ErrorKind::NotImplemented, "webgpu: a kernel of ",
-          words.size(), " words");
+  if (words.size_bytes() / 2 > kWordsWindow)
+    fail_in_backend(ErrorKind::NotImplemented, "webgpu: a kernel of ", words.size(), " words");
   for (const int64_t word : words)
-    require(word == static_cast<int32_t>(word), ErrorKind::NotImplemented, "webgpu: a size of ",
-            word, ", which 32 bits do not hold");
-  constexpr size_t kStep = kWordsAlignment / sizeof(int32_t);
-  if (on.words.size() * sizeof(int32_t) + kWordsWindow > kWordsBytes) submit(on);
-  begin(on, true);
-  const auto place = static_cast<uint32_t>(on.words.size() * sizeof(int32_t));
-  for (const int64_t word : words) on.words.push_back(static_cast<int32_t>(word));
-  on.words.resize(round_up(on.words.size(), kStep));
+    if (word != static_cast<int32_t>(word))
+      fail_in_backend(ErrorKind::NotImplemented, "webgpu: a size of ", word,
+                      ", which 32 bits do not hold");
+  const int64_t groups = ceil_div(threads, kGroupThreads),
+                lines = ceil_div(groups, int64_t{on.limits.groups_per_dimension});
+  if (lines > on.limits.groups_per_dimension || threads >= int64_t{1} << 31)
+    fail_in_backend(ErrorKind::NotImplemented, "webgpu: a kernel of ", threads, " threads");
 
   BindGroupDescriptor descriptor;
   descriptor.layout = form.layout;
   descriptor.count = entries.size();
   descriptor.entries = entries.data();
-  const BindGroup group = api_.wgpuDeviceCreateBindGroup(on.handle, &descriptor);
+  Owned<BindGroup> group(nullptr, api_.wgpuBindGroupRelease);
+  retry_when_short(on, "a launch",
+                   [&] { group.reset(api_.wgpuDeviceCreateBindGroup(on.handle, &descriptor)); });
+  if (on.words.size() * sizeof(int32_t) + kWordsWindow > kWordsBytes) submit(on);
+  begin(on, true);
+  constexpr size_t kStep = kWordsAlignment / sizeof(int32_t);
+  const auto place = static_cast<uint32_t>(on.words.size() * sizeof(int32_t));
+  for (const int64_t word : words) on.words.push_back(static_cast<int32_t>(word));
+  on.words.resize(round_up(on.words.size(), kStep));
   api_.wgpuComputePassEncoderSetPipeline(on.pass, form.pipeline);
-  api_.wgpuComputePassEncoderSetBindGroup(on.pass, 0, group, 0, nullptr);
+  api_.wgpuComputePassEncoderSetBindGroup(on.pass, 0, group.get(), 0, nullptr);
   api_.wgpuComputePassEncoderSetBindGroup(on.pass, 1, on.words_group, 1, &place);
-  const int64_t groups = ceil_div(threads, kGroupThreads),
-                lines = ceil_div(groups, int64_t{on.limits.groups_per_dimension});
-  require(lines <= on.limits.groups_per_dimension && threads < int64_t{1} << 31,
-          ErrorKind::NotImplemented, "webgpu: a kernel of ", threads, " threads");
   api_.wgpuComputePassEncoderDispatchWorkgroups(
       on.pass, static_cast<uint32_t>(ceil_div(groups, lines)), static_cast<uint32_t>(lines), 1);
-  api_.wgpuBindGroupRelease(group);
   check(on, "a launch");
 }
 

@@ -5,9 +5,11 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "core/base/error.h"
 #include "gpu/driver.h"
 #include "webgpu/api.h"
 #include "webgpu/bindings.h"
@@ -53,6 +55,7 @@ class WebGpuDriver final : public gpu::Driver {
  private:
   // What was encoded waits in `encoder`, whose words in `words`, until it is submitted.
   struct WebGpuDevice {
+    int index = 0;
     Adapter adapter = nullptr;
     std::string name;
     Limits limits{};
@@ -75,8 +78,9 @@ class WebGpuDriver final : public gpu::Driver {
     size_t forms = 0, most_forms = 1000;  // of all kernels; one takes a megabyte in Mesa
     uint64_t launches = 0;
     // What callbacks have said.
+    std::optional<ErrorKind> failed{};  // of `error`, since it was looked at
     std::string error{}, lost{};
-    uint32_t error_type = 0;
+    uint32_t mapped = 0;  // the status of the last map, 0 as long as it is not known
   };
   using Lock = std::lock_guard<std::mutex>;
 
@@ -84,8 +88,11 @@ class WebGpuDriver final : public gpu::Driver {
   static size_t most_bytes(const WebGpuDevice& on);
   // The functions that follow are called with the device's lock held.
   void open(WebGpuDevice& on);
+  void request_device(WebGpuDevice& on);
   void make_words_buffer(WebGpuDevice& on);
   void check(WebGpuDevice& on, std::string_view what) const;
+  template <class F>
+  void retry_when_short(WebGpuDevice& on, std::string_view what, const F& call);
   BufferHandle new_buffer(WebGpuDevice& on, size_t bytes, Bits usage) const;
   WebGpuKernel& new_kernel(WebGpuDevice& on, const std::string& source, std::string_view name);
   WebGpuKernel::Form& form_of(WebGpuDevice& on, WebGpuKernel& kernel,

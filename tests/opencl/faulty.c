@@ -1,29 +1,14 @@
 // An OpenCL library for tests: it forwards each call to the system's, counts it, and fails where it
 // was told to. TINYT_OPENCL_LIBRARY names it.
 //
-// Environment, read when the library is opened:
-//   FAULTY_FAIL   "function:nth:times:status", several apart by spaces (faulty_fail)
+// Environment, read when the library is opened, beside FAULTY_FAIL:
 //   FAULTY_INFO   "number=value" of clGetDeviceInfo, several apart by spaces; more bytes of
 //                 arguments than that of CL_DEVICE_MAX_PARAMETER_SIZE are refused
 //   FAULTY_EXTRA  so many devices are reported beside those of the first platform, each of which
 //                 has no properties: they have disappeared
 #define _GNU_SOURCE
 #include <dlfcn.h>
-#include <pthread.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#define EXPORT __attribute__((visibility("default")))
-
-enum {
-  kMostRules = 32,
-  kInvalidDevice = -33,
-  kInvalidArgumentSize = -51,
-  kMostParameters = 0x1017,
-  kBuildLog = 0x1183
-};
 
 static const char* const kNames[] = {"clGetPlatformIDs",
                                      "clGetPlatformInfo",
@@ -52,19 +37,15 @@ static const char* const kNames[] = {"clGetPlatformIDs",
                                      "clReleaseKernel",
                                      "clSetKernelArg",
                                      "clEnqueueNDRangeKernel"};
-enum { kFunctions = sizeof kNames / sizeof kNames[0] };
+#include "../faulty_calls.h"  // of kNames
 
-// The nth call from now on fails, and so do those after it, `times` in all (below 0: for ever).
-struct Rule {
-  int function;
-  long nth, times;
-  int status;
+enum {
+  kInvalidDevice = -33,
+  kInvalidArgumentSize = -51,
+  kMostParameters = 0x1017,
+  kBuildLog = 0x1183
 };
 
-static pthread_mutex_t g_mutex = PTHREAD_MUTEX_INITIALIZER;  // of all that follows
-static struct Rule g_rules[kMostRules];
-static int g_rule_count;
-static long g_calls[kFunctions];
 static struct {
   uint32_t number;
   uint64_t value;
@@ -74,49 +55,8 @@ static int g_extra;
 static int g_build_failed;  // the last one, here
 static int g_ghosts[16];    // whose addresses are devices that have disappeared
 
-static int number_of(const char* name, size_t length) {
-  for (int i = 0; i < kFunctions; ++i)
-    if (strlen(kNames[i]) == length && strncmp(kNames[i], name, length) == 0) return i;
-  fprintf(stderr, "faulty: no function %s\n", name);
-  abort();
-}
-
-EXPORT void faulty_fail(const char* function, long nth, long times, int status) {
-  pthread_mutex_lock(&g_mutex);
-  if (g_rule_count < kMostRules)
-    g_rules[g_rule_count++] =
-        (struct Rule){number_of(function, strlen(function)), nth, times, status};
-  pthread_mutex_unlock(&g_mutex);
-}
-
-// No call fails any more.
-EXPORT void faulty_reset(void) {
-  pthread_mutex_lock(&g_mutex);
-  g_rule_count = 0;
-  pthread_mutex_unlock(&g_mutex);
-}
-
-// How often it was called so far, failures included.
-EXPORT long faulty_calls(const char* function) {
-  pthread_mutex_lock(&g_mutex);
-  const long calls = g_calls[number_of(function, strlen(function))];
-  pthread_mutex_unlock(&g_mutex);
-  return calls;
-}
-
 __attribute__((constructor)) static void read_environment(void) {
-  const char* text = getenv("FAULTY_FAIL");
-  while (text && *text) {
-    const size_t length = strcspn(text, ":");
-    struct Rule rule = {number_of(text, length), 0, 0, 0};
-    int read = 0;
-    if (sscanf(text + length, ":%ld:%ld:%d%n", &rule.nth, &rule.times, &rule.status, &read) != 3)
-      abort();
-    g_rules[g_rule_count++] = rule;
-    text += length + (size_t)read;
-    text += strspn(text, " ");
-  }
-  text = getenv("FAULTY_INFO");
+  const char* text = getenv("FAULTY_INFO");
   while (text && *text) {
     char* end = NULL;
     g_info[g_info_count].number = (uint32_t)strtoul(text, &end, 0);
@@ -125,25 +65,6 @@ __attribute__((constructor)) static void read_environment(void) {
   }
   text = getenv("FAULTY_EXTRA");
   g_extra = text ? atoi(text) : 0;
-}
-
-// Counts a call; its status where it is to fail, else 0.
-static int counted(int function) {
-  int status = 0;
-  pthread_mutex_lock(&g_mutex);
-  ++g_calls[function];
-  for (int i = 0; i < g_rule_count; ++i) {
-    struct Rule* const rule = &g_rules[i];
-    if (rule->function != function || rule->times == 0) continue;
-    if (rule->nth > 1) {
-      --rule->nth;
-      continue;
-    }
-    if (rule->times > 0) --rule->times;
-    if (status == 0) status = rule->status;
-  }
-  pthread_mutex_unlock(&g_mutex);
-  return status;
 }
 
 static void* function_of_system(const char* name) {

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from apart import has_device, run, run_tests
+from apart import has_device, run, run_tests, try_to_open
+from faulty import faulty_library
 
-CASES = Path(__file__).parents[1] / "webgpu" / "cases.py"
+FOLDER = Path(__file__).parents[1] / "webgpu"
 
 
 FEW = "in_place or launches or moves or faults"
+
+
+def need_device() -> None:
+    if not has_device("webgpu"):
+        pytest.skip("needs the package wgpu and an adapter: mesa-vulkan-drivers is one")
 
 
 # The second time as on an adapter with the least that WebGPU promises, and fewer groups.
@@ -27,9 +34,122 @@ FEW = "in_place or launches or moves or faults"
     ids=["all", "some with the least limits", "small buffers"],
 )
 def test_cases(chosen: str, variables: dict[str, str]) -> None:
-    if not has_device("webgpu"):
-        pytest.skip("needs the package wgpu and an adapter: mesa-vulkan-drivers is one")
-    run_tests(CASES, "-k", chosen, **variables)
+    need_device()
+    run_tests(FOLDER / "cases.py", "-k", chosen, **variables)
+
+
+def library() -> str:
+    """That of the devices of other tests here."""
+    if own := os.environ.get("TINYT_WEBGPU_LIBRARY"):
+        return own
+    import importlib.util
+
+    spec = importlib.util.find_spec("wgpu")
+    assert spec is not None
+    assert spec.origin is not None
+    return str(next((Path(spec.origin).parent / "resources").glob("*wgpu_native*")))
+
+
+def faulty() -> dict[str, str]:
+    """Variables of a library that fails where it is told to."""
+    need_device()
+    built = faulty_library("webgpu/faulty.cpp")
+    if built is None:
+        pytest.skip("needs a C++ compiler")
+    return {"TINYT_WEBGPU_LIBRARY": built, "FAULTY_WEBGPU": library()}
+
+
+def test_faults() -> None:
+    run_tests(FOLDER / "faults.py", **faulty())
+
+
+# At the last of these wgpu-native says that it is lost; at the others it reports an error.
+@pytest.mark.parametrize(
+    "function",
+    [
+        "wgpuDeviceCreateBuffer",
+        "wgpuDeviceCreateBindGroup",
+        "wgpuDeviceCreateShaderModuleTrusted",
+        "wgpuDeviceCreateComputePipeline",
+        "wgpuQueueWriteBuffer",
+        "wgpuCommandEncoderFinish",
+        "wgpuBufferMapAsync",
+        "wgpuDeviceCreateCommandEncoder",
+    ],
+)
+def test_a_device_that_is_lost(function: str) -> None:
+    run_tests(FOLDER / "lost.py", FAULTY_LOST=function, **faulty())
+
+
+# As many buffers as the process has memory for, by the errors of wgpu-native itself.
+FULL = """
+import resource, tinyt
+x = tinyt.ones(3, device="webgpu")
+(x + x).cpu()
+if "llvmpipe" not in tinyt.devices()[-1].hardware:
+    raise SystemExit(77)
+pages = int(open("/proc/self/statm").read().split()[0])
+most = pages * resource.getpagesize() + (400 << 20)
+resource.setrlimit(resource.RLIMIT_AS, (most, most))
+kept = []
+try:
+    while True:
+        kept.append(tinyt.empty(16 << 20, device="webgpu"))
+except tinyt.OutOfMemoryError as error:
+    print(error)
+print(len(kept) > 0)
+del kept
+print(tinyt.empty(16 << 20, device="webgpu").numel(), (x + x).tolist())
+"""
+
+
+def test_no_memory_in_the_process() -> None:
+    need_device()
+    if sys.platform != "linux":
+        pytest.skip("needs Linux")
+    done = run("-c", FULL)
+    if done.returncode == 77:
+        pytest.skip("needs an adapter that has the process's memory: llvmpipe")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("empty: webgpu:0 has no more, asked for 67108864 bytes, in use ")
+    assert lines[1:] == ["True", "16777216 [2.0, 2.0, 2.0]"]
+
+
+WORKS = "[1.0, 1.0] 1"
+NO_ADAPTER = "DeviceError ones: WebGPU's library knows no adapter that runs kernels"
+NO_DEVICE = "DeviceError ones: there is no device on "
+SHORT, BROKEN = "OutOfMemoryError ones: ", "RuntimeError ones: "
+
+
+# The faults of faulty.cpp: 1 no memory, 3 refused, 4 lost, 5 nothing is done. A call that names a
+# device tries twice to open it: fast, then by Python.
+@pytest.mark.parametrize(
+    ("failures", "first", "second"),
+    [
+        ("CreateInstance:1:2:5", "DeviceError ones: WebGPU's library does not start", WORKS),
+        ("InstanceEnumerateAdapters:1:4:5", NO_ADAPTER, WORKS),
+        ("AdapterHasFeature:1:-1:5", *[NO_ADAPTER + "; "] * 2),
+        ("AdapterRequestDevice:1:2:3", NO_DEVICE, WORKS),
+        ("AdapterRequestDevice:1:-1:3", *[NO_DEVICE] * 2),
+        ("DeviceCreateBuffer:1:6:1", SHORT, WORKS),
+        ("DeviceCreateBuffer:3:1:1 DeviceCreateBuffer:6:1:1", SHORT, WORKS),
+        ("DeviceCreateBuffer:4:2:2", SHORT, WORKS),
+        ("DeviceCreateBindGroup:1:2:3", BROKEN, WORKS),
+        ("DeviceCreateShaderModuleTrusted:1:2:3", BROKEN, WORKS),
+        ("BufferMapAsync:1:2:3", BROKEN, WORKS),
+        ("BufferMapAsync:1:2:1", "DeviceError ones: ", WORKS),
+        ("QueueWriteBuffer:1:1:1", WORKS, WORKS),
+        ("QueueWriteBuffer:1:4:1", SHORT, WORKS),
+        ("DeviceCreateBuffer:2:1:4", *["DeviceError ones: "] * 2),
+    ],
+)
+def test_devices_that_do_not_open(failures: str, first: str, second: str) -> None:
+    rules = " ".join("wgpu" + rule for rule in failures.split())
+    lines = try_to_open("webgpu", FAULTY_FAIL=rules, **faulty())
+    assert lines[0].startswith(first), lines
+    assert lines[1].startswith(second), lines
+    assert lines[2].startswith("[1.0, 1.0]"), lines
 
 
 def test_no_library_is_opened_before_it_is_asked_for() -> None:
