@@ -192,21 +192,16 @@ void OpenClDriver::free(const Buffer& buffer) noexcept {
 bool OpenClDriver::write_staged(const Buffer& to, size_t place, const char* from, size_t bytes) {
   if (bytes > Staging::kMostStaged / 2) return false;
   OpenClDevice& on = device(to.device.index);
-  while (bytes > 0) {
-    const size_t some = std::min(bytes, Staging::kPiece);
-    const auto write = [&](const Staging::Piece& piece) {
-      std::memcpy(piece.host, from, some);
-      Event event = nullptr;
+  for (size_t done = 0; done < bytes; done += Staging::kPiece) {
+    const size_t some = std::min(bytes - done, Staging::kPiece);
+    const auto write = [&](Piece& piece) {
+      std::memcpy(piece.host, from + done, some);
       enqueue(to.device.index, "clEnqueueWriteBuffer", [&](Queue queue) {
-        return api_.clEnqueueWriteBuffer(queue, memory_in(to), kFalse, place, some, piece.host, 0,
-                                         nullptr, &event);
+        return api_.clEnqueueWriteBuffer(queue, memory_in(to), kFalse, place + done, some,
+                                         piece.host, 0, nullptr, &piece.read);
       });
-      return event;
     };
-    if (!on.staging->use(api_, on.context, on.maps, write)) return false;
-    from += some;
-    place += some;
-    bytes -= some;
+    if (!on.staging->use(PieceSource{api_, on.context, on.maps}, write)) return false;
   }
   return true;
 }
