@@ -16,6 +16,7 @@
 #include "cpu/register.h"
 #include "cpu/schedule/levels.h"
 #include "devices.h"
+#include "gpu/driver.h"
 #include "gpu/launch.h"
 #include "submodules.h"
 

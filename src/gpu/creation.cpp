@@ -43,8 +43,14 @@ void run_iota(const KernelCall& call) {
     const std::string from = kernel.number_of_bits(DType::Int64, first),
                       width = kernel.number_of_bits(DType::Int64, by);
     return kernel.run(n, [&] {
-      const std::string value = from + " + " + kernel.held_place("i") + " * " + width;
-      kernel.set(to, "i", kernel.call_cast("(" + value + ")", DType::Int64, dtype));
+      SourceWriter& write = kernel.write();
+      const auto join = [&](MachineOp op, const std::string& a, const std::string& b) {
+        return write.operation(op, ScalarType::I64, ScalarType::I64, {a, b});
+      };
+      write.constant(ScalarType::I64, "product",
+                     join(MachineOp::mul, kernel.held_place("i"), width));
+      write.constant(ScalarType::I64, "sum", join(MachineOp::add, from, "product"));
+      kernel.set(to, "i", kernel.call_cast("sum", DType::Int64, dtype));
     });
   }
   const std::string from = kernel.number(DType::Float64, start),
@@ -83,7 +89,8 @@ class DrawPrinter {
       const std::string number = std::to_string(k);
       if (op_ == OpId::random_bits) {
         write_.constant(ScalarType::I64, "value" + number,
-                        write_.cast(type(ScalarType::I64), "(" + joined(number) + ")"));
+                        write_.operation(MachineOp::bit_cast, ScalarType::I64, ScalarType::U64,
+                                         {"(" + joined(number) + ")"}));
       } else {
         print_unit(number, wide);
       }
@@ -111,34 +118,53 @@ class DrawPrinter {
     return literal(t, bits_of(t, x), kernel_.dialect());
   }
   std::string joined(const std::string& k) const {
-    const std::string u64 = type(ScalarType::U64);
-    return "(" + write_.cast(u64, "high" + k) + " << 32) | " + write_.cast(u64, "low" + k);
+    return large(MachineOp::bit_or,
+                 "(" + large(MachineOp::shift_left, widened("high" + k), half()) + ")",
+                 widened("low" + k));
+  }
+  // Of 64 bits without a sign: an operation; a word as such a number; the bits of a word.
+  std::string large(MachineOp op, const std::string& a, const std::string& b) const {
+    return write_.operation(op, ScalarType::U64, ScalarType::U64, {a, b});
+  }
+  std::string widened(const std::string& x) const {
+    return write_.operation(MachineOp::convert, ScalarType::U64, ScalarType::U32, {x});
+  }
+  std::string half() const { return literal(ScalarType::U64, 32, kernel_.dialect()); }
+  std::string low_word(const std::string& x) const {
+    return write_.operation(MachineOp::convert, ScalarType::U32, ScalarType::U64, {x});
+  }
+  std::string high_word(const std::string& x) const {
+    return low_word("(" + large(MachineOp::shift_right, x, half()) + ")");
   }
 
   // The four words of counter i, as name0 to name3.
   void print_words(const std::string& name, int word3) const {
-    const std::string u32 = type(ScalarType::U32), u64 = type(ScalarType::U64);
-    const auto cast = [&](const std::string& x) { return write_.cast(u32, "(" + x + ")"); };
-    const std::string counter =
-        write_.cast(u64, "(" + offset_ + " + " + kernel_.held_place("i") + ")");
-    const std::string begin[] = {cast(counter), cast(counter + " >> 32"), "0",
-                                 std::to_string(word3)};
+    const auto cast = [&](const std::string& x) {
+      return write_.cast(type(ScalarType::U32), "(" + x + ")");
+    };
+    const std::string counter = name + "_counter";
+    const auto bits = [&](const std::string& x) {
+      return write_.operation(MachineOp::bit_cast, ScalarType::U64, ScalarType::I64, {x});
+    };
+    write_.constant(ScalarType::U64, counter,
+                    large(MachineOp::add, bits(offset_), bits(kernel_.held_place("i"))));
+    const std::string begin[] = {low_word(counter), high_word(counter), "0", std::to_string(word3)};
     for (int k = 0; k < philox::kWords; ++k)
       write_.variable(ScalarType::U32, name + std::to_string(k), begin[k]);
     write_.variable(ScalarType::U32, name + "_key0", cast(keys_[0]));
     write_.variable(ScalarType::U32, name + "_key1", cast(keys_[1]));
     write_.open_count(ScalarType::I32, "r", "0", std::to_string(philox::kRounds));
     const auto product = [&](const std::string& p, const std::string& word, uint32_t by) {
-      write_.constant(
-          ScalarType::U64, p,
-          write_.cast(u64, name + word) + " * " + literal(ScalarType::U64, by, kernel_.dialect()));
+      write_.constant(ScalarType::U64, p,
+                      large(MachineOp::mul, widened(name + word),
+                            literal(ScalarType::U64, by, kernel_.dialect())));
     };
     product("p0", "0", philox::kMultiplier0);
     product("p1", "2", philox::kMultiplier1);
-    write_.assign(name + "0", cast("p1 >> 32") + " ^ " + name + "1 ^ " + name + "_key0");
-    write_.assign(name + "2", cast("p0 >> 32") + " ^ " + name + "3 ^ " + name + "_key1");
-    write_.assign(name + "1", cast("p1"));
-    write_.assign(name + "3", cast("p0"));
+    write_.assign(name + "0", high_word("p1") + " ^ " + name + "1 ^ " + name + "_key0");
+    write_.assign(name + "2", high_word("p0") + " ^ " + name + "3 ^ " + name + "_key1");
+    write_.assign(name + "1", low_word("p1"));
+    write_.assign(name + "3", low_word("p0"));
     write_.line(name + "_key0 += " + std::to_string(philox::kWeyl0) + "u;");
     write_.line(name + "_key1 += " + std::to_string(philox::kWeyl1) + "u;");
     write_.close();

@@ -6,7 +6,8 @@ namespace tinyt::gpu {
 
 namespace {
 
-constexpr const Dialect* kDialects[] = {&kC99, &kCuda, &kHip, &kMetal, &kOpenCl, &kWgsl};
+constexpr const Dialect* kDialects[] = {&kC99,    &kCuda, &kHip,         &kMetal,
+                                        &kOpenCl, &kWgsl, &kWgslTwoWords};
 
 }  // namespace
 

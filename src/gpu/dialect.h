@@ -30,8 +30,8 @@ struct Spelling {
   std::string_view text;
 };
 
-// A function that a source brings where something in it calls it. In its arguments and its body $I
-// and $U are the types of 64-bit integers.
+// A function that a source brings where something in it calls it, as those behind it may. In its
+// arguments and its body $I and $U are the types of 64-bit integers.
 struct Helper {
   std::string_view name;
   ScalarType type;
@@ -43,7 +43,9 @@ struct Dialect {
   std::string_view begin;                                                 // of every source
   std::string_view types[static_cast<int>(ScalarType::kCount)];           // empty: none such
   std::string_view literal_suffix[static_cast<int>(ScalarType::kCount)];  // behind a number
-  std::string_view infinity[2], nan[2];                                   // of F32 and F64
+  // A 64-bit integer whose words are $L and $H, where two hold it; empty: a number.
+  std::string_view two_words = "";
+  std::string_view infinity[2], nan[2];        // of F32 and F64
   std::string_view memory_types[kDTypeCount];  // of elements in memory; empty: none such
 
   // Lines: $T a type, $N a name, $E a value, $C a condition, $S a step.
@@ -52,9 +54,10 @@ struct Dialect {
   std::string_view array = "$T $N[$E];";
   std::string_view loop = "for ($T $N = $E; $C; $S)";
   std::string_view cast = "($T)$E";
-  std::string_view widened = "";  // an integer $E of memory as int64; empty: a cast
-  std::string_view table;         // a constant table of $C items
-  std::string_view unused;        // what names an argument that nothing reads; may be empty
+  std::string_view widened = "";   // an integer $E of memory, or a place, as int64; empty: a cast
+  std::string_view narrowed = "";  // int64 $E as a narrower integer of type $T; empty: a cast
+  std::string_view table;          // a constant table of $C items
+  std::string_view unused;         // what names an argument that nothing reads; may be empty
 
   // A function of a type, with its arguments $A; what stands in front of one that loops which
   // become vectors call; a kernel, which has no type.
@@ -90,7 +93,7 @@ struct Dialect {
   std::string_view vector = "", splat = "", vector_load = "", vector_store = "", vector_fma = "";
 
   std::span<const Spelling> spellings, common;      // in this order
-  std::span<const Helper> helpers, common_helpers;  // that call no other
+  std::span<const Helper> helpers, common_helpers;  // common ones stand in front
 
   std::string_view type(ScalarType t) const { return types[static_cast<int>(t)]; }
   // Whether kernels compute with values of a dtype, or of its parts.
@@ -99,7 +102,10 @@ struct Dialect {
   bool has_wide_words() const { return index == ScalarType::I64; }
 };
 
-extern const Dialect kC99, kCuda, kHip, kMetal, kOpenCl, kOpenClGpu, kWgsl, kWgslDoubleFma;
+extern const Dialect kC99, kCuda, kHip, kMetal, kOpenCl, kOpenClGpu;
+// With the 64-bit integers of wgpu, or with such in two words; with a fused multiply-add of the
+// machine, or with one in float64.
+extern const Dialect kWgsl, kWgslDoubleFma, kWgslTwoWords, kWgslTwoWordsDoubleFma;
 // ValueError where there is none of that name.
 const Dialect& dialect_of(std::string_view name);
 std::span<const Dialect* const> dialects();

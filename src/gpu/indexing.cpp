@@ -76,7 +76,8 @@ void scatter_some(OpId op, OpId combine, const Tensor& out, const Tensor& index,
     SourceWriter& write = kernel.write();
     write.open_count(kernel.dialect().index, "j", "0", n);
     write.variable(ScalarType::I64, "k", kernel.value(at, places[1] + " + j * " + at_step));
-    write.open_if("0 <= k && k < " + kernel.held_place(fault.size));
+    write.open_if(write.less_equal(ScalarType::I64, kernel.whole(0), "k") + " && " +
+                  write.less(ScalarType::I64, "k", kernel.held_place(fault.size)));
     const std::string target = places[2] + " + " + kernel.place_of("k") + " * " + to_step;
     const std::string value = kernel.value(from, places[0] + " + j * " + from_step);
     const DType wide = info(out.dtype()).compute;  // whole numbers wrap where they are stored
@@ -157,19 +158,28 @@ void run_linear_index(const KernelCall& call) {
     const auto fault = kernel.fault(call.op, dims[k], sizes[k]);
     kernel.run(out.numel(), [&] {
       SourceWriter& write = kernel.write();
-      write.variable(ScalarType::I64, "k", kernel.value(at, place));
-      write.constant(ScalarType::I64, "size", kernel.held_place(fault.size));
-      write.open_if("k < 0 && k >= -size");
-      write.line("k += size;");
+      const ScalarType type = ScalarType::I64;
+      const std::string zero = kernel.whole(0);
+      const auto add = [&](const std::string& b) {
+        return write.operation(MachineOp::add, type, type, {"k", b});
+      };
+      write.variable(type, "k", kernel.value(at, place));
+      write.constant(type, "size", kernel.held_place(fault.size));
+      write.constant(type, "from_end", add("size"));
+      write.open_if(write.less(type, "k", zero) + " && " +
+                    write.less_equal(type, zero, "from_end"));
+      write.assign("k", "from_end");
       write.close();
-      kernel.check_index(fault, "k", "-1");  // nothing is written there
+      kernel.check_index(fault, "k", -1);  // nothing is written there
       if (k > 0) {
-        write.constant(ScalarType::I64, "outer", kernel.value(to, "i"));
-        write.open_if("outer < 0");
-        write.assign("k", "-1");
+        write.constant(type, "outer", kernel.value(to, "i"));
+        write.open_if(write.less(type, "outer", zero));
+        write.assign("k", kernel.whole(-1));
         write.close();
-        write.open_if("k >= 0");
-        write.line("k += outer * size;");
+        write.open_if(write.less_equal(type, zero, "k"));
+        write.constant(type, "before",
+                       write.operation(MachineOp::mul, type, type, {"outer", "size"}));
+        write.assign("k", add("before"));
         write.close();
       }
       kernel.set(to, "i", "k");

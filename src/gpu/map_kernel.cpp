@@ -54,11 +54,12 @@ std::string MapKernel::number(DType dtype, double value) {
 }
 
 std::string MapKernel::held_place(const std::string& place) const {
-  return dialect().has_wide_words() ? place : write().cast(write().type(ScalarType::I64), place);
+  return dialect().has_wide_words() ? place : write().widened(place);
 }
 
 std::string MapKernel::place_of(const std::string& value) const {
-  return dialect().has_wide_words() ? value : write().cast(write().type(dialect().index), value);
+  return dialect().has_wide_words() ? value
+                                    : write().narrowed(write().type(dialect().index), value);
 }
 
 std::vector<std::string> MapKernel::places(const std::string& number,
@@ -94,21 +95,23 @@ MapKernel::Fault MapKernel::fault(OpId op, int64_t dim, int64_t size) {
   return {word(static_cast<int64_t>(op) + 1), word(dim), word(size)};
 }
 
-void MapKernel::check_index(const Fault& fault, const std::string& index,
-                            const std::string& instead) {
+void MapKernel::check_index(const Fault& fault, const std::string& index, int64_t instead) {
   const std::string size = held_place(fault.size);
   const auto word = [&](int number, const std::string& value) {
     write().set_element(DType::Int64, faults_, std::to_string(number), value);
   };
-  write().open_if(index + " < 0 || " + index + " >= " + size);
+  const std::string zero = whole(0);
+  write().open_if(write().less(ScalarType::I64, index, zero) + " || " +
+                  write().less_equal(ScalarType::I64, size, index));
   // The first one that is seen: others may follow from it.
-  write().open_if(write().element(DType::Int64, faults_, "0") + " == 0");
+  write().open_if(
+      write().equal(ScalarType::I64, write().element(DType::Int64, faults_, "0"), zero));
   word(1, index);
   word(2, held_place(fault.dim));
   word(3, size);
   word(0, held_place(fault.op));
   write().close();
-  write().assign(index, instead);
+  write().assign(index, whole(instead));
   write().close();
 }
 

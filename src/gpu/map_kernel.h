@@ -45,17 +45,19 @@ class MapKernel : public ValueSource {
                                   std::span<const Dims> strides);
   std::string place(const std::string& number, std::span<const int64_t> shape, const Dims& strides);
 
-  // An element of a view as it is in memory; its value, held; sets one to a value that is held in
-  // the view's dtype.
+  // An element of a view as it is in memory, and sets one to such; its value, held; sets one to a
+  // value that is held in the view's dtype.
   std::string item(const View& view, const std::string& place) const {
     return write().element(view.dtype, view.name, view.first + " + " + place);
+  }
+  void set_item(const View& view, const std::string& place, const std::string& item) {
+    write().set_element(view.dtype, view.name, view.first + " + " + place, item);
   }
   std::string value(const View& view, const std::string& place) {
     return unpacked(view.dtype, item(view, place));
   }
   void set(const View& view, const std::string& place, const std::string& value) {
-    write().set_element(view.dtype, view.name, view.first + " + " + place,
-                        packed(view.dtype, value));
+    set_item(view, place, packed(view.dtype, value));
   }
 
   // What the host finds when it synchronises, where an index of an operation is out of range.
@@ -65,7 +67,7 @@ class MapKernel : public ValueSource {
   Fault fault(OpId op, int64_t dim, int64_t size);
   // Makes variable `index`, an int64 value, another one where it is none of a dimension, which is
   // that fault.
-  void check_index(const Fault& fault, const std::string& index, const std::string& instead = "0");
+  void check_index(const Fault& fault, const std::string& index, int64_t instead = 0);
 
   // Runs it for elements 0 up to `count`: `body` prints what is done with element "i", and gives it
   // no arguments.

@@ -18,17 +18,6 @@ using Node = ScalarDefinition::Node;
 
 constexpr size_t kMostInlined = 500;  // nodes of a function that compilers are told to inline
 
-ScalarType unsigned_of(ScalarType type) {
-  switch (width_of(type)) {
-    case 8:
-      return ScalarType::U8;
-    case 32:
-      return ScalarType::U32;
-    default:
-      return ScalarType::U64;
-  }
-}
-
 // With all digits, in the base of floats.
 std::string hex_float(double x) {
   char text[40];
@@ -148,25 +137,11 @@ class FunctionPrinter {
                "\n";
   }
 
-  const Spelling& spelling(const Node& n) const {
-    const ScalarType from = n.in[0] >= 0 ? node(n.in[0]).type : n.type;
-    const auto fits = [&](const Spelling& s) {
-      return s.op == n.op && (s.to & set_of(n.type)) != 0 && (s.from & set_of(from)) != 0;
-    };
-    for (const auto table : {dialect_.spellings, dialect_.common})
-      if (const auto at = std::ranges::find_if(table, fits); at != table.end()) return *at;
-    fail(ErrorKind::NotImplemented, dialect_.name, ": no ", tinyt::name_of(n.op), " of ",
-         tinyt::name_of(from), " to ", tinyt::name_of(n.type), ", which ", name_, " computes with");
-  }
   std::string expression(const Node& n) {
     if (n.op == MachineOp::lookup) print_table(n.bits);
     const auto operand = [&](int k) { return n.in[k] >= 0 ? name(n.in[k]) : std::string(); };
-    return filled(spelling(n).text, {{'0', operand(0)},
-                                     {'1', operand(1)},
-                                     {'2', operand(2)},
-                                     {'T', write_.type(n.type)},
-                                     {'U', dialect_.type(unsigned_of(n.type))},
-                                     {'R', table_name(n.bits)}});
+    return write_.operation(n.op, n.type, n.in[0] >= 0 ? node(n.in[0]).type : n.type,
+                            {operand(0), operand(1), operand(2)}, table_name(n.bits));
   }
 
   void print_node(int i) {
@@ -226,6 +201,9 @@ std::string literal(ScalarType type, uint64_t bits, const Dialect& dialect) {
     return hex_float(x) + suffix;
   }
   if (type == ScalarType::Bool) return bits != 0 ? "true" : "false";
+  if (width_of(type) == 64 && !dialect.two_words.empty())
+    return filled(dialect.two_words,
+                  {{'L', std::to_string(bits & 0xffffffff)}, {'H', std::to_string(bits >> 32)}});
   if (!is_signed(type)) return std::to_string(bits) + suffix;
   const int64_t value = integer_of(type, bits);
   if (value != INT64_MIN && value != INT32_MIN) return std::to_string(value) + suffix;
@@ -243,18 +221,21 @@ std::string common_source(const ScalarDefinition& definition, std::string_view n
 }
 
 std::string beginning_of(std::string_view text, const Dialect& dialect) {
-  std::string all(dialect.begin);
   const Parts types = {{'I', dialect.type(ScalarType::I64)}, {'U', dialect.type(ScalarType::U64)}};
-  for (const auto helpers : {dialect.common_helpers, dialect.helpers})
-    for (const Helper& helper : helpers) {
-      if (text.find(std::string(helper.name) + "(") == std::string_view::npos) continue;
+  std::string helpers;  // from the last one on: what one calls stands before it
+  for (const auto list : {dialect.helpers, dialect.common_helpers})
+    for (const Helper& helper : std::views::reverse(list)) {
+      const std::string call = std::string(helper.name) + "(";
+      if (text.find(call) == std::string_view::npos && helpers.find(call) == std::string::npos)
+        continue;
       const std::string arguments = filled(helper.arguments, types);
-      all +=
-          "\n" + filled(dialect.function,
-                        {{'T', dialect.type(helper.type)}, {'N', helper.name}, {'A', arguments}});
-      all += " {\n" + filled(helper.body, types) + "}\n";
+      helpers.insert(
+          0, "\n" +
+                 filled(dialect.function,
+                        {{'T', dialect.type(helper.type)}, {'N', helper.name}, {'A', arguments}}) +
+                 " {\n" + filled(helper.body, types) + "}\n");
     }
-  return all;
+  return std::string(dialect.begin) + helpers;
 }
 
 }  // namespace tinyt::gpu

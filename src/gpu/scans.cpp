@@ -44,8 +44,10 @@ std::string joined_scan(MapKernel& kernel, OpId op, DType wide, const std::strin
 // NaN.
 std::string is_taken(MapKernel& kernel, OpId op, ScalarType type, const std::string& item,
                      const std::string& before) {
-  const std::string order = op == OpId::cummax ? " >= " : " <= ";
-  return item + order + before + " || " + kernel.is_nan(type, item);
+  const SourceWriter& write = kernel.write();
+  const std::string order = op == OpId::cummax ? write.less_equal(type, before, item)
+                                               : write.less_equal(type, item, before);
+  return order + " || " + kernel.is_nan(type, item);
 }
 
 // Every block of `block` elements along a dimension by itself.
@@ -212,8 +214,9 @@ void find_best(OpId op, const Tensor& x, const Tensor* blocks_best, const Tensor
     write.open_count(index, "j", "first + 1", "last");
     write.constant(index, "at", candidate("j"));
     write.constant(type, "item", kernel.value(read, start + " + at * " + step));
-    const std::string order = op == OpId::argmax ? ">" : "<";
-    write.open_if("!" + kernel.is_nan(type, "value") + " && (item " + order + " value || " +
+    const std::string better =
+        op == OpId::argmax ? write.less(type, "value", "item") : write.less(type, "item", "value");
+    write.open_if("!" + kernel.is_nan(type, "value") + " && (" + better + " || " +
                   kernel.is_nan(type, "item") + ")");
     write.assign("value", "item");
     write.assign("best", "at");

@@ -3,7 +3,6 @@
 #include "core/ops/to_device.h"
 #include "gpu/kernels.h"
 #include "gpu/map_kernel.h"
-#include "gpu/scalar_source.h"
 
 namespace tinyt::gpu {
 
@@ -48,9 +47,13 @@ class Mask {
     const bool complex = is_complex(x_.dtype());
     const auto is_set = [&](const MapKernel::View& view) {
       const std::string item = kernel.value(view, complex ? "2 * k" : "k");
-      if (real_of(x_.dtype()) == DType::Float64)  // all but the sign
-        return "(" + item + " & " + literal(ScalarType::I64, INT64_MAX, kernel.dialect()) +
-               ") != 0";
+      if (real_of(x_.dtype()) == DType::Float64) {  // all but the sign
+        const ScalarType type = ScalarType::I64;
+        const std::string bits =
+            write.operation(MachineOp::bit_and, type, type, {item, kernel.whole(INT64_MAX)});
+        return write.operation(MachineOp::not_equal, ScalarType::Bool, type,
+                               {"(" + bits + ")", kernel.whole(0)});
+      }
       return kernel.call_cast(item, view.dtype, DType::Bool) + " != 0";
     };
     write.open_if(is_set(views_[0]) + (complex ? " || " + is_set(views_[1]) : ""));

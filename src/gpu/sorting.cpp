@@ -114,18 +114,20 @@ Runs short_runs(const Lines& lines) {
     write.constant(type, "mine",
                    key + "(" + kernel.value(from, "start + (first + j) * " + step) + ")");
     write.variable(index, "k", "j");
-    write.open("while (k > 0 && key[k - 1] > mine)");
+    write.open("while (k > 0 && " + write.less(type, "mine", "key[k - 1]") + ")");
     write.assign("key[k]", "key[k - 1]");
     write.assign("place[k]", "place[k - 1]");
     write.line("k -= 1;");
     write.close();
     write.assign("key[k]", "mine");
-    write.assign("place[k]", write.cast(write.type(place), "(first + j)"));
+    write.assign("place[k]", place == ScalarType::I64
+                                 ? kernel.held_place("(first + j)")
+                                 : write.cast(write.type(place), "(first + j)"));
     write.close();
     write.limit(index, "kept", "many", room);
     write.open_count(index, "j", "0", "kept");
-    kernel.set(keys, "i * " + room + " + j", "key[j]");
-    kernel.set(places, "i * " + room + " + j", "place[j]");
+    kernel.set_item(keys, "i * " + room + " + j", "key[j]");
+    kernel.set_item(places, "i * " + room + " + j", "place[j]");
     write.close();
   };
   kernel.run(lines.count() * runs.count, print, 512 / kRun);
@@ -159,7 +161,8 @@ void print_left_count(MapKernel& kernel, const MapKernel::View& keys) {
   write.close();
   write.limit(index, "most", "begin", "left");
   print_search(write, "l", "most", [&] {
-    return kernel.item(keys, "a + middle") + " <= " + kernel.item(keys, "b + begin - 1 - middle");
+    return write.less_equal(scalar_of(keys.dtype), kernel.item(keys, "a + middle"),
+                            kernel.item(keys, "b + begin - 1 - middle"));
   });
 }
 
@@ -196,8 +199,10 @@ Runs merged(const Lines& lines, const Runs& runs) {
     write.variable(index, "r", "begin - l");
     write.open_count(index, "j", "begin", "end");
     write.constant(ScalarType::Bool, "take",
-                   "l < left && (r >= right || " + kernel.item(keys, "a + l") +
-                       " <= " + kernel.item(keys, "b + r") + ")");
+                   "l < left && (r >= right || " +
+                       write.less_equal(scalar_of(keys.dtype), kernel.item(keys, "a + l"),
+                                        kernel.item(keys, "b + r")) +
+                       ")");
     write.variable(index, "next", "b + r");
     write.open_if("take");
     write.assign("next", "a + l");
@@ -206,8 +211,8 @@ Runs merged(const Lines& lines, const Runs& runs) {
     write.open_if("!take");
     write.line("r += 1;");
     write.close();
-    kernel.set(to_keys, "run * " + to_room + " + j", kernel.item(keys, "next"));
-    kernel.set(to_places, "run * " + to_room + " + j", kernel.item(places, "next"));
+    kernel.set_item(to_keys, "run * " + to_room + " + j", kernel.item(keys, "next"));
+    kernel.set_item(to_places, "run * " + to_room + " + j", kernel.item(places, "next"));
     write.close();
     write.close();
   };
@@ -310,8 +315,9 @@ void run_median(const KernelCall& call) {
     const std::string most = literal(scalar_of(keys.dtype), most_of(keys.dtype), write.dialect());
     write.variable(type, "numbers", "0");
     write.variable(type, "end", n);
-    print_search(write, "numbers", "end",
-                 [&] { return kernel.item(keys, "first + middle") + " < " + most; });
+    print_search(write, "numbers", "end", [&] {
+      return write.less(scalar_of(keys.dtype), kernel.item(keys, "first + middle"), most);
+    });
     write.assign("rank", "numbers");
     write.open_if(ignore_nan ? "numbers > 0" : "numbers == " + n);
     write.assign("rank", "(numbers - 1) / 2");
@@ -343,7 +349,8 @@ void run_searchsorted(const KernelCall& call) {
     write.variable(index, "end", n);
     print_search(write, "least", "end", [&] {
       write.constant(type, "item", kernel.value(line, "start + middle"));
-      const std::string order = right ? "item <= value" : "item < value";
+      const std::string order =
+          right ? write.less_equal(type, "item", "value") : write.less(type, "item", "value");
       if (!is_float(type)) return order;
       const std::string nan = kernel.is_nan(type, "value");
       return order + " || " +

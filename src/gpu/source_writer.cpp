@@ -1,8 +1,26 @@
 #include "gpu/source_writer.h"
 
+#include <algorithm>
+#include <array>
+
 #include "core/base/error.h"
 
 namespace tinyt::gpu {
+
+namespace {
+
+ScalarType unsigned_of(ScalarType type) {
+  switch (width_of(type)) {
+    case 8:
+      return ScalarType::U8;
+    case 32:
+      return ScalarType::U32;
+    default:
+      return ScalarType::U64;
+  }
+}
+
+}  // namespace
 
 std::string filled(std::string_view pattern, Parts parts) {
   std::string out;
@@ -23,6 +41,36 @@ std::string SourceWriter::type(ScalarType type) const {
   require(!text.empty(), ErrorKind::NotImplemented, dialect_.name, ": no type ", name_of(type),
           ", which ", what_, " computes in");
   return std::string(text);
+}
+
+std::string SourceWriter::operation(MachineOp op, ScalarType to, ScalarType from,
+                                    std::initializer_list<std::string> operands,
+                                    std::string_view table) const {
+  const auto fits = [&](const Spelling& s) {
+    return s.op == op && (s.to & set_of(to)) != 0 && (s.from & set_of(from)) != 0;
+  };
+  std::array<std::string_view, 3> given;
+  std::ranges::copy(operands, given.begin());
+  for (const auto spellings : {dialect_.spellings, dialect_.common})
+    if (const auto at = std::ranges::find_if(spellings, fits); at != spellings.end())
+      return filled(at->text, {{'0', given[0]},
+                               {'1', given[1]},
+                               {'2', given[2]},
+                               {'T', type(to)},
+                               {'U', dialect_.type(unsigned_of(to))},
+                               {'R', table}});
+  fail(ErrorKind::NotImplemented, dialect_.name, ": no ", name_of(op), " of ", name_of(from),
+       " to ", name_of(to), ", which ", what_, " computes with");
+}
+
+std::string SourceWriter::widened(const std::string& value) const {
+  return dialect_.widened.empty() ? cast(type(ScalarType::I64), value)
+                                  : filled(dialect_.widened, {{'E', value}});
+}
+
+std::string SourceWriter::narrowed(std::string_view type, const std::string& value) const {
+  return dialect_.narrowed.empty() ? cast(type, value)
+                                   : filled(dialect_.narrowed, {{'T', type}, {'E', value}});
 }
 
 std::string SourceWriter::element(DType dtype, std::string_view memory,

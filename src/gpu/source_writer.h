@@ -47,6 +47,25 @@ class SourceWriter {
   void array(ScalarType t, const std::string& name, int64_t size) {
     line(filled(dialect_.array, {{'T', type(t)}, {'N', name}, {'E', std::to_string(size)}}));
   }
+  // A machine operation on operands of a type, each a name or in brackets; `table` is what a lookup
+  // reads. NotImplementedError where the language has no spelling.
+  std::string operation(MachineOp op, ScalarType type, ScalarType from,
+                        std::initializer_list<std::string> operands,
+                        std::string_view table = "") const;
+  // Comparisons of two values of a type.
+  std::string equal(ScalarType t, const std::string& a, const std::string& b) const {
+    return operation(MachineOp::equal, ScalarType::Bool, t, {a, b});
+  }
+  std::string less(ScalarType t, const std::string& a, const std::string& b) const {
+    return operation(MachineOp::less, ScalarType::Bool, t, {a, b});
+  }
+  std::string less_equal(ScalarType t, const std::string& a, const std::string& b) const {
+    return operation(MachineOp::less_equal, ScalarType::Bool, t, {a, b});
+  }
+  // A narrower integer as int64; int64 as an integer of such a type.
+  std::string widened(const std::string& value) const;
+  std::string narrowed(std::string_view type, const std::string& value) const;
+
   // An element of memory; sets one to a value of its type in memory.
   std::string element(DType dtype, std::string_view memory, const std::string& place) const;
   void set_element(DType dtype, std::string_view memory, const std::string& place,

@@ -60,7 +60,9 @@ void factor_column(const Tensor& in, const Tensor& out, const Tensor& order, int
         write.open_if("row == " + column);
         write.assign("value", "root");
         const std::string no_pivot = kernel.function(no_pivot_definition(type), "tt_no_pivot");
-        write.open_if(no_pivot + "(pivot) && " + kernel.value(orders, "matrix") + " == 0");
+        write.open_if(
+            no_pivot + "(pivot) && " +
+            write.equal(ScalarType::I64, kernel.value(orders, "matrix"), kernel.whole(0)));
         kernel.set(orders, "matrix", kernel.held_place("(" + column + " + 1)"));
         write.close();
         write.close();
@@ -86,7 +88,9 @@ void finish_factors(const Tensor& out, const Tensor& order) {
     write.open_if("i % " + size + " > i / " + size + " % " + size);
     kernel.set(to, "i", constant(0));
     write.close();
-    write.open_if(kernel.value(orders, "i / " + size + " / " + size) + " != 0");
+    write.open_if(
+        write.operation(MachineOp::not_equal, ScalarType::Bool, ScalarType::I64,
+                        {kernel.value(orders, "i / " + size + " / " + size), kernel.whole(0)}));
     kernel.set(to, "i", constant(std::numeric_limits<double>::quiet_NaN()));
     write.close();
   });

@@ -72,9 +72,8 @@ std::string ValueSource::call_cast(const std::string& x, DType from, DType to) {
 std::string ValueSource::unpacked(DType dtype, const std::string& item) {
   if (is_bool(dtype)) return write_.cast(write_.type(ScalarType::U8), "(" + item + " != 0)");
   if (is_integer(dtype))
-    return dialect_.widened.empty() || size_of(dtype) == 8
-               ? write_.cast(write_.type(ScalarType::I64), item)
-               : filled(dialect_.widened, {{'E', item}});
+    return size_of(dtype) == 8 ? write_.cast(write_.type(ScalarType::I64), item)
+                               : write_.widened(item);
   if (const ScalarDefinition* unpack = unpack_definition(dtype))
     return function(*unpack, joined_words("unpack", tinyt::name_of(dtype))) + "(" + item + ")";
   return item;
@@ -110,7 +109,13 @@ std::string ValueSource::packed(DType dtype, const std::string& value) {
   std::string bits = value;
   if (const ScalarDefinition* pack = pack_definition(dtype))
     bits = function(*pack, joined_words("pack", tinyt::name_of(dtype))) + "(" + bits + ")";
-  return write_.cast(memory_type(dtype), bits);
+  const bool narrows = is_integer(dtype) && size_of(dtype) < 8;
+  return narrows ? write_.narrowed(memory_type(dtype), bits)
+                 : write_.cast(memory_type(dtype), bits);
+}
+
+std::string ValueSource::whole(int64_t value) const {
+  return literal(ScalarType::I64, static_cast<uint64_t>(value), dialect_);
 }
 
 std::string ValueSource::is_nan(ScalarType type, const std::string& x) {

@@ -45,6 +45,8 @@ class ValueSource {
   std::string unpacked(DType dtype, const std::string& item);
   std::string of_word(DType dtype, const std::string& word, const std::string& high);
   std::string packed(DType dtype, const std::string& value);
+  // An int64 constant.
+  std::string whole(int64_t value) const;
   std::string call_cast(const std::string& x, DType from, DType to);
   // A scalar op of values held in the dtype that it computes in, one whose `info().compute` is
   // itself.

@@ -1,13 +1,17 @@
-// WGSL with the 64-bit integers of wgpu, without float64. Memory is words of 32 bits, in which
-// narrower elements lie side by side; bytes are held in 32 bits. A thread takes a row, or an
-// element.
+// WGSL with the 64-bit integers of wgpu, or with such in two words; without float64. Memory is
+// words of 32 bits, in which narrower elements lie side by side; bytes are held in 32 bits. A
+// thread takes a row, or an element.
 //
 // Compilers of shaders may reorder arithmetic and assume that nothing is a NaN. What floats make
 // therefore goes through `tt_exact`, and some operands through `tt_given`, which change no bit and
 // which no compiler sees through: `tt_zero` is the number of the thread in the third dimension, in
 // which there is one, and `tt_null` that of groups less 1. One alone would cancel where a result is
 // such an operand.
+#include <algorithm>
+#include <array>
+
 #include "gpu/dialect.h"
+#include "gpu/wgsl_two_words.h"
 
 namespace tinyt::gpu {
 
@@ -19,7 +23,7 @@ constexpr Types kWgslSmall = kI32 | kU32, kWgslLarge = kI64 | kU64,
                 kWgslWide = kWgslSmall | kWgslLarge, kWgslBytes = kU8 | kI8,
                 kWgslWhole = kWgslWide | kWgslBytes;
 
-constexpr Spelling kWgslFloats[] = {
+constexpr Spelling kWgslSpellings[] = {
     {add, kF32, kAny, "tt_exact($0 + $1)"},
     {sub, kF32, kAny, "tt_exact(tt_given($0) - $1)"},
     {mul, kF32, kAny, "tt_exact($0 * $1)"},
@@ -35,8 +39,7 @@ constexpr Spelling kWgslFloats[] = {
     {less, kBool, kF32, "tt_given($0) < $1"},
     {less_equal, kBool, kF32, "tt_given($0) <= $1"},
     {fma, kF32, kAny, "tt_fma($0, $1, $2)"},
-};
-constexpr Spelling kWgslSpellings[] = {
+
     {copy, kAny, kAny, "$0"},
     {add, kWgslWide, kAny, "$0 + $1"},
     {add, kU8, kAny, "($0 + $1) & 0xffu"},
@@ -99,6 +102,22 @@ constexpr Helper kWgslHelpers[] = {
     {"tt_nan", ScalarType::F32, "",
      "  var bits: u32 = 0x7fc00000u;\n  return bitcast<f32>(bits);\n"},
     {"tt_i8", ScalarType::I32, "x: i32", "  return (x << 24u) >> 24u;\n"},
+    // Elements of words of memory.
+    {"tt_byte", ScalarType::U32, "word: u32, place: i32",
+     "  return (word >> (8u * u32(place & 3))) & 0xffu;\n"},
+    {"tt_two_bytes", ScalarType::U32, "word: u32, place: i32",
+     "  return (word >> (16u * u32(place & 1))) & 0xffffu;\n"},
+};
+template <size_t M, size_t N>
+constexpr std::array<Helper, M + N> joined(const Helper (&a)[M], const Helper (&b)[N]) {
+  std::array<Helper, M + N> all{};
+  std::ranges::copy(b, std::ranges::copy(a, all.begin()).out);
+  return all;
+}
+constexpr auto kFusedHelpers = joined(kFusedMultiplyAdd, kWgslHelpers),
+               kDoubleHelpers = joined(kDoubleMultiplyAdd, kWgslHelpers);
+// Of 64-bit integers.
+constexpr Helper kWgslLargeHelpers[] = {
     // llvmpipe finds none that is made of an i32 below a zero that it knows.
     {"tt_wide", ScalarType::I64, "x: i32", "  return $I(x) ^ $I(tt_zero);\n"},
     // naga does not convert 64-bit literals.
@@ -126,13 +145,8 @@ constexpr Helper kWgslHelpers[] = {
   if (high != 0u) { return u64(countLeadingZeros(high)); }
   return u64(32u + countLeadingZeros(u32(x & 0xfffffffflu)));
 )"},
-    // Elements of words of memory: $I and $U stand for 64-bit integers.
     {"tt_pair", ScalarType::I64, "low: u32, high: u32",
      "  return $I(($U(high) << 32u) | $U(low));\n"},
-    {"tt_byte", ScalarType::U32, "word: u32, place: i32",
-     "  return (word >> (8u * u32(place & 3))) & 0xffu;\n"},
-    {"tt_two_bytes", ScalarType::U32, "word: u32, place: i32",
-     "  return (word >> (16u * u32(place & 1))) & 0xffffu;\n"},
 };
 
 // Neighbours are other threads': their bits of a word stay as they are.
@@ -153,7 +167,7 @@ fn tt_given(x: f32) -> f32 {
 }
 )";
 
-constexpr Dialect wgsl(std::span<const Helper> multiply_add) {
+constexpr Dialect wgsl(std::span<const Helper> common_helpers) {
   return {
       .name = "wgsl",
       .begin = kBarriers,
@@ -201,15 +215,33 @@ fn $N_put(i: i32, bits: u32, x: u32) { atomicAnd(&m$I[i], ~bits); atomicOr(&m$I[
       .apart = true,
       .index = ScalarType::I32,
       .thread = "thread_number.y * (groups.x * 64u) + thread_number.x",
-      .spellings = kWgslFloats,
+      .spellings = {},
       .common = kWgslSpellings,
-      .helpers = kWgslHelpers,
-      .common_helpers = multiply_add,
+      .helpers = kWgslLargeHelpers,
+      .common_helpers = common_helpers,
   };
+}
+
+constexpr Dialect in_two_words(Dialect d) {
+  constexpr auto kWide = static_cast<size_t>(DType::Int64);
+  d.name = "wgsl-two-words";
+  for (const ScalarType type : {ScalarType::I64, ScalarType::U64})
+    d.types[static_cast<size_t>(type)] = "vec2<u32>";
+  d.memory_types[kWide] = "vec2<u32>";
+  d.two_words = "vec2<u32>($Lu, $Hu)";
+  d.narrowed = "$T(($E).x)";
+  d.loads[kWide] = "vec2<u32>($N(2 * ($E)), $N(2 * ($E) + 1))";
+  d.stores[kWide] =
+      "{ let tt_at = 2 * ($E); let tt_v = $V; $N_set(tt_at, tt_v.x); $N_set(tt_at + 1, tt_v.y); }";
+  d.spellings = kTwoWordSpellings;
+  d.helpers = kTwoWordHelpers;
+  return d;
 }
 
 }  // namespace
 
-constinit const Dialect kWgsl = wgsl(kFusedMultiplyAdd), kWgslDoubleFma = wgsl(kDoubleMultiplyAdd);
+constinit const Dialect kWgsl = wgsl(kFusedHelpers), kWgslDoubleFma = wgsl(kDoubleHelpers),
+                        kWgslTwoWords = in_two_words(wgsl(kFusedHelpers)),
+                        kWgslTwoWordsDoubleFma = in_two_words(wgsl(kDoubleHelpers));
 
 }  // namespace tinyt::gpu

@@ -380,7 +380,8 @@ class MaxPoolPrinter {
                       name("k", d) + " += " + dims_[d].step);
     write_.constant(held_type(dtype_), "item", kernel_.value(from_, place));
     // Of equal ones the first; of NaNs, which count as largest, the last.
-    write_.open_if("seen == 0 || item > best || " + kernel_.is_nan(held_type(dtype_), "item"));
+    write_.open_if("seen == 0 || " + write_.less(held_type(dtype_), "best", "item") + " || " +
+                   kernel_.is_nan(held_type(dtype_), "item"));
     write_.assign("best", "item");
     write_.assign("at", number);
     write_.assign("seen", "1");

@@ -105,6 +105,12 @@ void reduce_limits(Numbers&... limits) {
   (reduce(limits), ...);
 }
 
+// TINYT_WEBGPU_INT64=0: as of an adapter without 64-bit integers.
+bool may_have_int64() {
+  const char* text = std::getenv("TINYT_WEBGPU_INT64");
+  return text == nullptr || std::string_view(text) != "0";
+}
+
 }  // namespace
 
 // ---- devices
@@ -118,7 +124,6 @@ WebGpuDriver::WebGpuDriver(const Api& api) : api_(api), forks_(fork_count()) {
   const EnumerateOptions options;
   std::vector<Adapter> adapters(api_.wgpuInstanceEnumerateAdapters(instance, &options, nullptr));
   api_.wgpuInstanceEnumerateAdapters(instance, &options, adapters.data());
-  std::string why_not;
   // Those that are not a CPU first: they are what a program means by "webgpu".
   for (const bool cpus : {false, true})
     for (const Adapter adapter : adapters) {
@@ -128,22 +133,19 @@ WebGpuDriver::WebGpuDriver(const Api& api) : api_(api), forks_(fork_count()) {
       const std::string name(info.device.view());
       api_.wgpuAdapterInfoFreeMembers(info);
       if (is_cpu != cpus) continue;
-      if (!api_.wgpuAdapterHasFeature(adapter, kFeatureInt64)) {
-        why_not += "; " + name + " has no 64-bit integers in kernels";
-        continue;
-      }
       WebGpuDevice& made = devices_.emplace_back();
       made.index = static_cast<int>(devices_.size()) - 1;
       made.adapter = adapter;
       made.name = name;
+      made.has_int64 = may_have_int64() && api_.wgpuAdapterHasFeature(adapter, kFeatureInt64) != 0;
       made.has_float64 = api_.wgpuAdapterHasFeature(adapter, kFeatureFloat64) != 0;
       api_.wgpuAdapterGetLimits(adapter, &made.limits);
       reduce_limits(made.limits.storage_buffers, made.limits.groups_per_dimension,
                     made.limits.storage_binding, made.most_forms);
     }
   require(!devices_.empty(), ErrorKind::Device,
-          "device: WebGPU's library knows no adapter that runs kernels", why_not,
-          "; install a driver of Vulkan (Debian: libvulkan1, and mesa-vulkan-drivers runs them on "
+          "device: WebGPU's library knows no adapter that runs kernels; "
+          "install a driver of Vulkan (Debian: libvulkan1, and mesa-vulkan-drivers runs them on "
           "the CPU)");
 }
 
@@ -169,16 +171,21 @@ void WebGpuDriver::open(WebGpuDevice& on) {
   if (!fuses && !on.has_float64)
     fail_in_backend(ErrorKind::Device, "webgpu: ", on.name,
                     " rounds a fused multiply-add twice, and has no float64 to do better");
-  on.dialect = fuses ? &gpu::kWgsl : &gpu::kWgslDoubleFma;
+  if (on.has_int64)
+    on.dialect = fuses ? &gpu::kWgsl : &gpu::kWgslDoubleFma;
+  else
+    on.dialect = fuses ? &gpu::kWgslTwoWords : &gpu::kWgslTwoWordsDoubleFma;
 }
 
 void WebGpuDriver::request_device(WebGpuDevice& on) {
   on.lost.clear();  // a device that is not made is reported as lost, too
   on.failed.reset();
-  const uint32_t features[] = {kFeatureInt64, kFeatureFloat64};
+  std::vector<uint32_t> features;
+  if (on.has_int64) features.push_back(kFeatureInt64);
+  if (on.has_float64) features.push_back(kFeatureFloat64);
   DeviceDescriptor descriptor;
-  descriptor.feature_count = on.has_float64 ? 2 : 1;
-  descriptor.features = features;
+  descriptor.feature_count = features.size();
+  descriptor.features = features.data();
   descriptor.limits = &on.limits;
   descriptor.lost.function = [](const DeviceHandle*, uint32_t, Text why, void* device, void*) {
     static_cast<WebGpuDevice*>(device)->lost = why.view().empty() ? "no reason given" : why.view();

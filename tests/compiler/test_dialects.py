@@ -25,7 +25,8 @@ from tinyt import _core
 pytestmark = pytest.mark.host
 
 CASES = [(name, dtype) for name in ROWS for dtype in COMPUTE if takes(name, dtype)]
-DIALECTS = ("c99", "cuda", "hip", "metal", "opencl", "wgsl")
+WGSL = ("wgsl", "wgsl-two-words")
+DIALECTS = ("c99", "cuda", "hip", "metal", "opencl", *WGSL)
 
 
 def functions(dialect: str) -> str:
@@ -111,7 +112,7 @@ def test_nvrtc_compiles_cuda() -> None:
         assert not failed, log.value.decode()
 
 
-def validator() -> Callable[[str], None] | None:
+def validator(dialect: str) -> Callable[[str], None] | None:
     """Makes a shader of a text; None where wgpu or an adapter is missing."""
     if importlib.util.find_spec("wgpu") is None:
         return None
@@ -119,20 +120,22 @@ def validator() -> Callable[[str], None] | None:
 
     try:
         adapter = wgpu.gpu.request_adapter_sync()
-        device = adapter.request_device_sync(required_features=["shader-int64"])
+        features = ["shader-int64"] if dialect == "wgsl" else []
+        device = adapter.request_device_sync(required_features=features)
     except RuntimeError:
         return None
     return lambda text: device.create_shader_module(code=text)
 
 
 @pytest.mark.skipif(importlib.util.find_spec("wgpu") is None, reason="needs wgpu")
-def test_wgpu_validates_wgsl() -> None:
-    validate = validator()
+@pytest.mark.parametrize("dialect", WGSL)
+def test_wgpu_validates_wgsl(dialect: str) -> None:
+    validate = validator(dialect)
     if validate is None:
         pytest.skip("needs an adapter")
     main = "\n@compute @workgroup_size(64)\nfn main() {}\n"
-    validate(functions("wgsl") + main)
-    for text in kernel_sources("wgsl"):
+    validate(functions(dialect) + main)
+    for text in kernel_sources(dialect):
         validate(text)
     with pytest.raises(Exception, match=r"WGSL|validation|parsing|Shader"):
         validate("fn wrong() -> f32 { return 1u; }" + main)
@@ -144,7 +147,7 @@ def test_hip_is_cuda() -> None:
 
 
 def test_what_a_language_lacks() -> None:
-    for dialect in ("metal", "wgsl"):
+    for dialect in ("metal", *WGSL):
         with pytest.raises(NotImplementedError, match=f"{dialect}: no type f64, which f computes"):
             _core.scalar_source([("f", "add", tinyt.float64)], dialect)
 

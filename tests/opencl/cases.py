@@ -7,6 +7,7 @@ import pytest
 import tinyt
 from device_cases import *  # noqa: F403
 from device_cases import same
+from int64_cases import *  # noqa: F403
 from op_samples import OPS
 from sampling import build
 from tinyt import _core

@@ -23,15 +23,17 @@ def need_device() -> None:
         pytest.skip("needs the package wgpu and an adapter: mesa-vulkan-drivers is one")
 
 
-# The second time as on an adapter with the least that WebGPU promises, and fewer groups.
+# The second time as on an adapter with the least that WebGPU promises, and fewer groups; the third
+# time as on one without 64-bit integers.
 @pytest.mark.parametrize(
     ("chosen", "variables"),
     [
         ("test", {}),
         (FEW, {"TINYT_WEBGPU_LIMITS": "8,600,33554432,5"}),
         ("in_pieces or in_place", {"TINYT_WEBGPU_LIMITS": "8,600,65536"}),
+        ("test", {"TINYT_WEBGPU_INT64": "0"}),
     ],
-    ids=["all", "some with the least limits", "small buffers"],
+    ids=["all", "some with the least limits", "small buffers", "all without 64-bit integers"],
 )
 def test_cases(chosen: str, variables: dict[str, str]) -> None:
     need_device()

@@ -2,6 +2,7 @@
 `tests/unit/test_webgpu.py` in a process of its own, so that others have no accelerator."""
 
 import operator
+import os
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import pytest
 import tinyt
 from device_cases import *  # noqa: F403
 from device_cases import same
+from int64_cases import *  # noqa: F403
 from op_samples import BY_NAME
 from sampling import build
 from tinyt import _core
@@ -35,6 +37,14 @@ def test_its_names():
     here = {d.name: d for d in tinyt.devices()}
     assert here["webgpu:0"].hardware
     assert not here["webgpu:0"].missing
+
+
+def test_its_integers():
+    """In two words where the adapter has none of 64 bits, or the variable says so."""
+    words = os.environ.get("TINYT_WEBGPU_INT64") == "0"
+    tinyt.ones(1, device=DEVICE)
+    dialect = _core.gpu_dialect("webgpu:0")
+    assert dialect == "wgsl-two-words" if words else dialect.startswith("wgsl")
 
 
 def test_moves():
