@@ -1,5 +1,6 @@
-"""Whole numbers on every device with kernels of `src/gpu/`, some of which have no 64-bit integers
-and compute in two words: against the CPU, to the bit. Imported by the cases of each device."""
+"""Whole numbers on devices with kernels of `src/gpu/`, some of which have no 64-bit integers and
+compute in two words: against the CPU, to the bit. All of it is part of WebGPU's cases, some of
+OpenCL's, whose driver compiles long."""
 
 import itertools
 
