@@ -16,8 +16,6 @@
 #include "cpu/register.h"
 #include "cpu/schedule/levels.h"
 #include "devices.h"
-#include "gpu/driver.h"
-#include "gpu/launch.h"
 #include "submodules.h"
 
 namespace py = pybind11;
