@@ -478,6 +478,23 @@ def test_draws_with_parameters_are_the_cpus(place, draw, parameters):
     assert draw(*[x[:0] for x in there]).shape == (0, 7)
 
 
+def test_arithmetic_is_probed(place):
+    """Of llvmpipe a sum that is rounded to 53 bits first is found."""
+    found = _core.gpu_arithmetic(str(place), tinyt.float32.number)
+    assert len(found) == 8
+    inexact = [name for name, is_exact in found.items() if not is_exact]
+    assert inexact in ([], ["fma"])
+    if place.type == "opencl":
+        assert not inexact
+        assert all(_core.gpu_arithmetic(str(place), tinyt.float64.number).values())
+    elif any(d.hardware.startswith("llvmpipe") for d in tinyt.devices()):
+        assert inexact
+    limits = _core.gpu_limits(str(place))
+    assert limits["bytes"] >= 1 << 16
+    with pytest.raises(tinyt.DeviceError, match="no kernels are built for cpu"):
+        _core.gpu_limits("cpu")
+
+
 def test_values_of_a_program_are_in_pieces_where_memory_is(place):
     """Many at once, each of which is small: 141 KB."""
 

@@ -1,5 +1,6 @@
 // Devices whose kernels are compiled at run time: what they have built, what they can, for Python.
 #include <pybind11/pybind11.h>
+#include <pybind11/typing.h>
 
 #include <string>
 
@@ -25,23 +26,20 @@ Device gpu_of(const std::string& name) {
   fail(ErrorKind::Device, "no kernels are built for ", name);
 }
 
-py::dict facts_of(const std::string& name) {
+py::typing::Dict<py::str, int64_t> limits_of(const std::string& name) {
   const Device device = gpu_of(name);
   gpu::Driver& driver = gpu::driver_of(device);
-  const gpu::Dialect& dialect = driver.dialect(device.index);
   const gpu::LaunchModel model = driver.launch_model(device.index);
   py::dict out;
-  out["language"] = std::string(dialect.name);
   out["bytes"] = driver.properties(device.index).most_bytes;
   out["buffers"] = driver.most_buffers();
   out["argument_bytes"] = driver.most_argument_bytes(device.index);
   out["turns"] = model.most_turns == gpu::kManyTurns ? 0 : model.most_turns;
-  out["elements"] = model.least_block;
-  out["index_bits"] = dialect.has_wide_words() ? 64 : 32;
+  out["index_bits"] = driver.dialect(device.index).has_wide_words() ? 64 : 32;
   return out;
 }
 
-py::dict arithmetic_of(const std::string& name, int dtype) {
+py::typing::Dict<py::str, bool> arithmetic_of(const std::string& name, int dtype) {
   const gpu::Arithmetic found = gpu::probe_arithmetic(gpu_of(name), static_cast<DType>(dtype));
   py::dict out;
   out["fma"] = found.fma;
@@ -61,8 +59,11 @@ void bind_gpu(py::module_& m) {
   m.def(
       "gpu_kernels", [](const std::string& name) { return gpu::built_count(gpu_of(name)); },
       py::arg("device"), "How many kernels have been built for a device.");
-  m.def("gpu_facts", facts_of, py::arg("device"),
-        "The language of a device's kernels, and its limits; 0: none is known.");
+  m.def(
+      "gpu_dialect", [](const std::string& name) { return gpu::dialect_on(gpu_of(name)).name; },
+      py::arg("device"), "The language that a device's kernels are printed in.");
+  m.def("gpu_limits", limits_of, py::arg("device"),
+        "Of a tensor's bytes, and of a kernel; 0: none is known.");
   m.def("gpu_arithmetic", arithmetic_of, py::arg("device"), py::arg("dtype"),
         "Whether each kind of arithmetic in float32 or float64 has the bits of IEEE 754 there.");
 }

@@ -80,6 +80,16 @@ def test_wrong_results_fail(
     assert "add int64: wrong: at (0,) 1 instead of 2\n" in capsys.readouterr().out
 
 
+def test_too_many_kernels_fail(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for built, code in ((command.MOST_KERNELS, 0), (command.MOST_KERNELS + 1, 1)):
+        counts = iter((7, 7 + built))
+        monkeypatch.setattr(command, "_kernels", lambda place, counts=counts: next(counts))
+        assert main(["check-backend", "cpu", "--op", "add"]) == code
+        assert f"{built:,} kernels were built, of 2,500 at most." in capsys.readouterr().out
+
+
 def test_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
     for arguments, message in (
         (["cpu:3"], "cpu has only index 0"),

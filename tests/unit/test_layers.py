@@ -283,7 +283,8 @@ NO_CODE = re.compile(r"""//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n]
 
 
 def cpp_functions(text: str) -> Iterator[tuple[str, int]]:
-    """Every (name, lines) of a function's body that stands in namespaces and classes alone."""
+    """Every (name, lines) of a function's body that stands in namespaces and classes alone; a table
+    is none."""
     text = NO_CODE.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
     open_braces: list[tuple[bool, int, str]] = []  # whether a scope, where, what stands before it
     start = 0
@@ -294,7 +295,8 @@ def cpp_functions(text: str) -> Iterator[tuple[str, int]]:
             open_braces.append((scope is not None, match.start(), head))
         elif match[0] == "}":
             scope, begin, head = open_braces.pop()
-            if not scope and all(outer for outer, _, _ in open_braces):
+            is_table = head.rstrip().endswith("=")
+            if not (scope or is_table) and all(outer for outer, _, _ in open_braces):
                 names = re.findall(r"([\w:~]+)\s*\(", head) or [head.strip()]
                 yield names[0], text.count("\n", begin, match.start()) + 1
         start = match.end()

@@ -43,7 +43,7 @@ def test_its_integers():
     """In two words where the adapter has none of 64 bits, or the variable says so."""
     words = os.environ.get("TINYT_WEBGPU_INT64") == "0"
     tinyt.ones(1, device=DEVICE)
-    dialect = _core.gpu_facts("webgpu:0")["language"]
+    dialect = _core.gpu_dialect("webgpu:0")
     assert dialect == "wgsl-two-words" if words else dialect.startswith("wgsl")
 
 

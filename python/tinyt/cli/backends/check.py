@@ -20,8 +20,15 @@ from tinyt.dtypes import finfo
 from tinyt.ops.common import OP_TABLE
 from tinyt.tensor import prim
 
-_UPDATE = {"kind": "update", "inputs": -1, "attributes": "", "flags": "", "dtype_rule": "same"}
-ROWS = {row["name"]: row for row in OP_TABLE} | {name: _UPDATE for name in updates.NAMES}
+_UPDATE: dict[str, Any] = {
+    "kind": "update",
+    "inputs": -1,
+    "attributes": "",
+    "flags": "",
+    "dtype_rule": "same",
+}
+ROWS: dict[str, Any] = {row["name"]: row for row in OP_TABLE}
+ROWS |= dict.fromkeys(updates.NAMES, _UPDATE)
 # Of operations that float64 has no form of: what the CPU makes, within so many units in the last
 # place: of each element of a scalar operation, else of the largest one.
 BESIDE_THE_CPU = {"scalar": 2.0, "struct": 16.0, "update": 16.0}

@@ -10,7 +10,7 @@ from tinyt import _core
 from tinyt._tensor import device as Device
 from tinyt.backends import load
 from tinyt.cli.backends.check import ROWS, Outcome, check
-from tinyt.cli.backends.report import arithmetic, counts, limits, lines
+from tinyt.cli.backends.report import arithmetic, counts, is_compiled_for, limits, lines
 from tinyt.cli.errors import CommandError, is_installed, one_line
 from tinyt.cli.place import find_device
 from tinyt.dtypes import ALL
@@ -67,10 +67,7 @@ def check_backend(args: argparse.Namespace) -> int:
 
 def _kernels(place: Device) -> int:
     """How many have been built for a device; 0 where none are at run time."""
-    try:
-        return _core.gpu_kernels(str(place))
-    except tinyt.DeviceError:
-        return 0
+    return _core.gpu_kernels(str(place)) if is_compiled_for(place) else 0
 
 
 def _place(name: str) -> Device:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import tinyt
 from tinyt import _core
@@ -53,21 +52,21 @@ def counts(outcomes: Outcomes) -> str:
 
 def limits(place: Device) -> str:
     """Of a device whose kernels are compiled at run time: their language and limits; else ""."""
-    facts = _facts(place)
-    if not facts:
+    if not is_compiled_for(place):
         return ""
-    size, buffers, turns = facts["bytes"], facts["buffers"], facts["turns"]
+    found = _core.gpu_limits(str(place))
+    buffers, turns = found["buffers"], found["turns"]
     return (
-        f"Kernels in {facts['language']}, with places of {facts['index_bits']} bits. "
-        f"A tensor has at most {size:,} bytes, a kernel {buffers or 'any number of'} buffers and "
-        f"{facts['argument_bytes']:,} bytes of arguments, a thread's loop "
-        f"{f'{turns:,}' if turns else 'any number of'} turns."
+        f"Kernels in {_core.gpu_dialect(str(place))}, with places of {found['index_bits']} bits. "
+        f"A tensor has at most {found['bytes']:,} bytes, a kernel "
+        f"{buffers or 'any number of'} buffers and {found['argument_bytes']:,} bytes of arguments, "
+        f"a thread's loop {f'{turns:,}' if turns else 'any number of'} turns."
     )
 
 
 def arithmetic(place: Device) -> str:
     """The same: where floats have the bits of IEEE 754, by the probe."""
-    if not _facts(place):
+    if not is_compiled_for(place):
         return ""
     told = []
     for dtype in (tinyt.float32, tinyt.float64):
@@ -81,11 +80,13 @@ def arithmetic(place: Device) -> str:
     return f"Arithmetic as IEEE 754 asks for, by a probe: {'; '.join(told)}."
 
 
-def _facts(place: Device) -> dict[str, Any]:
+def is_compiled_for(place: Device) -> bool:
+    """Whether kernels are compiled for a device at run time."""
     try:
-        return _core.gpu_facts(str(place))
+        _core.gpu_kernels(str(place))
     except tinyt.DeviceError:
-        return {}
+        return False
+    return True
 
 
 def lines(place: Device, outcomes: Outcomes, kernels: str) -> Iterator[str]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import tinyt
-from tinyt import Tensor
+from tinyt import Tensor, _core
 from tinyt._core import DTypeError
 from tinyt.cli.backends.calls import Draw
 from tinyt.optim import SGD, Adagrad, AdamW, Optimizer, RMSprop
@@ -36,8 +35,8 @@ def run(name: str, operands: Sequence[Tensor]) -> tuple[Tensor, ...]:
     if not params[0].is_floating_point():
         raise DTypeError(f"{name}: none in {params[0].dtype}")
     if name == "scale_step":
-        tinyt._foreach_mul_(params, 0.75)
-        return tuple(params)
+        left = _core.scale_all(params, 0.75)
+        return tuple(x.mul_(0.75) if i in left else x for i, x in enumerate(params))
     optimiser = _OPTIMISERS[name](params)
     for turn in (1, 2):
         for x, grad in zip(params, operands[turn * count :], strict=False):
