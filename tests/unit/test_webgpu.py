@@ -121,6 +121,8 @@ def test_no_memory_in_the_process() -> None:
 WORKS = "[1.0, 1.0] 1"
 NO_ADAPTER = "DeviceError ones: WebGPU's library knows no adapter that runs kernels"
 NO_DEVICE = "DeviceError ones: there is no device on "
+# Of llvmpipe, which needs it for a fused multiply-add; others may do without.
+NO_FLOAT64 = ("DeviceError ones: llvmpipe", WORKS)
 SHORT, BROKEN = "OutOfMemoryError ones: ", "RuntimeError ones: "
 
 
@@ -131,7 +133,7 @@ SHORT, BROKEN = "OutOfMemoryError ones: ", "RuntimeError ones: "
     [
         ("CreateInstance:1:2:5", "DeviceError ones: WebGPU's library does not start", WORKS),
         ("InstanceEnumerateAdapters:1:4:5", NO_ADAPTER, WORKS),
-        ("AdapterHasFeature:1:-1:5", *[NO_ADAPTER + "; "] * 2),
+        ("AdapterHasFeature:1:-1:5", *[NO_FLOAT64] * 2),
         ("AdapterRequestDevice:1:2:3", NO_DEVICE, WORKS),
         ("AdapterRequestDevice:1:-1:3", *[NO_DEVICE] * 2),
         ("DeviceCreateBuffer:1:6:1", SHORT, WORKS),
@@ -146,7 +148,9 @@ SHORT, BROKEN = "OutOfMemoryError ones: ", "RuntimeError ones: "
         ("DeviceCreateBuffer:2:1:4", *["DeviceError ones: "] * 2),
     ],
 )
-def test_devices_that_do_not_open(failures: str, first: str, second: str) -> None:
+def test_devices_that_do_not_open(
+    failures: str, first: str | tuple[str, ...], second: str | tuple[str, ...]
+) -> None:
     rules = " ".join("wgpu" + rule for rule in failures.split())
     lines = try_to_open("webgpu", FAULTY_FAIL=rules, **faulty())
     assert lines[0].startswith(first), lines
