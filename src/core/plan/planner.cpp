@@ -548,7 +548,7 @@ void Planner::place_small(Device device, const SmallBuffers& of) {
   for (size_t p = 0; p < pieces; ++p) {
     const size_t begin = p * most, bytes = p + 1 < pieces ? most : packing.bytes - begin;
     const Plan::ResultBuffer memory{Storage::without_memory(bytes, device), bytes};
-    Plan::Arena arena{memory};
+    Plan::Arena arena{memory, {}};
     std::vector<Lifetime> blocks;
     for (size_t i = 0; i < of.storages.size(); ++i) {
       if (most != 0 && packing.offsets[i] / most != p) continue;
