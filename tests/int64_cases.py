@@ -231,6 +231,16 @@ def test_indices(place, kind):
     check(lambda x: tinyt.nn.functional.pad(x, (2, 1), value=1 << 33), place, x)
 
 
+@pytest.mark.parametrize("kind", NARROW[1:-1])
+def test_narrow_numbers_added_up(place, kind):
+    """They wrap as they are stored."""
+    x = shuffled(600).reshape(20, 30).to(getattr(tinyt, kind))
+    index = tinyt.tensor(np.random.default_rng(11).integers(0, 5, (20, 30)))
+    check(lambda x, i: x.scatter_add(0, i, x), place, x, index)
+    for reduce in ("prod", "amax", "amin"):
+        check(lambda x, i, r=reduce: x.scatter_reduce(0, i, x, r), place, x, index)
+
+
 def test_windows_of_whole_numbers(place):
     x = shuffled(720).reshape(1, 2, 18, 20)
     for k in (0, 1):

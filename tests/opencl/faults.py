@@ -28,6 +28,14 @@ DEVICE, failing, in_use = DRIVER.device, DRIVER.failing, DRIVER.in_use
 OUT_OF_MEMORY, OUT_OF_RESOURCES, NOT_AVAILABLE, INVALID_QUEUE = -4, -5, -2, -36
 
 
+def test_copies_without_memory_that_is_mapped() -> None:
+    """The first ones of the process, which has none kept."""
+    with failing("clEnqueueMapBuffer", OUT_OF_MEMORY):
+        x = X.to(DEVICE)
+    assert DRIVER.calls("a write that waits") == 1
+    assert_same_bits(x.cpu(), X)
+
+
 def test_a_fault_word_is_there_whole_or_not_at_all() -> None:
     write, read = ("clEnqueueFillBuffer", NOT_AVAILABLE), ("clEnqueueReadBuffer", NOT_AVAILABLE)
     check_fault_word(DRIVER, write, read, tinyt.DeviceError)
@@ -108,6 +116,20 @@ def test_once_more_when_memory_went_back(function: str, status: int) -> None:
     assert DRIVER.calls("clReleaseMemObject") >= released + 3
     assert_same_bits(y.cpu(), tinyt.ones(5000) * 2)
     assert_same_bits((x + x).cpu(), X + X)
+
+
+def test_copies_that_wait_for_nothing() -> None:
+    """Those of up to 16 MB."""
+    small, large = tinyt.arange(3 << 20).float(), tinyt.arange(5 << 20).float()
+    waits, writes = "a write that waits", "clEnqueueWriteBuffer"
+    before, pieces = DRIVER.calls(waits), DRIVER.calls(writes)
+    for _ in range(4):  # more than there are pieces
+        x = small.to(DEVICE)
+    assert (DRIVER.calls(waits), DRIVER.calls(writes)) == (before, pieces + 4 * 12)
+    assert_same_bits(x.cpu(), small)
+    y = large.to(DEVICE)
+    assert (DRIVER.calls(waits), DRIVER.calls(writes)) == (before + 1, pieces + 4 * 12 + 1)
+    assert_same_bits(y.cpu(), large)
 
 
 BUILDS: list[tuple[str, int, type[Exception], str]] = [

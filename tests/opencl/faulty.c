@@ -20,6 +20,7 @@ static const char* const kNames[] = {"clGetPlatformIDs",
                                      "clReleaseMemObject",
                                      "clEnqueueReadBuffer",
                                      "clEnqueueWriteBuffer",
+                                     "a write that waits",
                                      "clEnqueueCopyBuffer",
                                      "clEnqueueFillBuffer",
                                      "clEnqueueMapBuffer",
@@ -119,10 +120,6 @@ STATUS(clEnqueueReadBuffer,
        (void* queue, void* memory, uint32_t wait, size_t place, size_t bytes, void* to, uint32_t n,
         void* const* events, void** event),
        (queue, memory, wait, place, bytes, to, n, events, event))
-STATUS(clEnqueueWriteBuffer,
-       (void* queue, void* memory, uint32_t wait, size_t place, size_t bytes, const void* from,
-        uint32_t n, void* const* events, void** event),
-       (queue, memory, wait, place, bytes, from, n, events, event))
 STATUS(clEnqueueCopyBuffer,
        (void* queue, void* from, void* to, size_t from_place, size_t to_place, size_t bytes,
         uint32_t n, void* const* events, void** event),
@@ -156,6 +153,17 @@ STATUS(clEnqueueNDRangeKernel,
        (void* queue, void* kernel, uint32_t dims, const size_t* offset, const size_t* global,
         const size_t* local, uint32_t n, void* const* events, void** event),
        (queue, kernel, dims, offset, global, local, n, events, event))
+
+EXPORT int clEnqueueWriteBuffer(void* queue, void* memory, uint32_t wait, size_t place,
+                                size_t bytes, const void* from, uint32_t n, void* const* events,
+                                void** event) {
+  const int failed = counted(number_of("clEnqueueWriteBuffer", 20));
+  if (failed != 0) return failed;
+  if (wait) counted(number_of("a write that waits", 18));
+  int (*const system)(void*, void*, uint32_t, size_t, size_t, const void*, uint32_t, void* const*,
+                      void**) = function_of_system("clEnqueueWriteBuffer");
+  return system(queue, memory, wait, place, bytes, from, n, events, event);
+}
 
 EXPORT int clGetDeviceIDs(void* platform, uint64_t type, uint32_t count, void** ids,
                           uint32_t* found) {

@@ -14,13 +14,14 @@ import tinyt
 from apart import has_device, run
 from tinyt.cli.__main__ import main
 from tinyt.cli.backends import check as checking
-from tinyt.cli.backends import command
+from tinyt.cli.backends import command, updates
 from tinyt.cli.backends.check import ROWS, Outcome, Way, check
 from tinyt.cli.backends.report import mark, short
 from tinyt.dtypes import ALL
 
 CPU = tinyt.device("cpu")
-PAGES = Path(__file__).parents[2] / "docs" / "conformance"
+ROOT = Path(__file__).parents[2]
+PAGES = ROOT / "docs" / "conformance"
 
 
 @pytest.mark.parametrize("name", ROWS)
@@ -30,6 +31,12 @@ def test_every_operation_is_right_on_the_cpu(name: str) -> None:
     assert not wrong
     assert any(outcome.way is Way.KERNEL for outcome in found.values()), "no dtype has calls"
     assert all(outcome.bits for outcome in found.values())
+
+
+def test_it_has_every_update_row() -> None:
+    """They are in no table of Python's."""
+    rows = (ROOT / "src/core/ops/ops.def").read_text(encoding="utf-8")
+    assert re.findall(r"^UPDATE_OP\((\w+)\)", rows, re.M) == list(updates.NAMES)
 
 
 def test_marks() -> None:
@@ -86,6 +93,8 @@ def test_too_many_kernels_fail(
     for built, code in ((command.MOST_KERNELS, 0), (command.MOST_KERNELS + 1, 1)):
         counts = iter((7, 7 + built))
         monkeypatch.setattr(command, "_kernels", lambda place, counts=counts: next(counts))
+        for fact in ("arithmetic", "limits"):  # of which the CPU has none
+            monkeypatch.setattr(command, fact, lambda place: "")
         assert main(["check-backend", "cpu", "--op", "add"]) == code
         assert f"{built:,} kernels were built, of 2,500 at most." in capsys.readouterr().out
 

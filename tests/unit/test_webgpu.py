@@ -23,8 +23,8 @@ def need_device() -> None:
         pytest.skip("needs the package wgpu and an adapter: mesa-vulkan-drivers is one")
 
 
-# The second time as on an adapter with the least that WebGPU promises, and fewer groups; the third
-# time as on one without 64-bit integers.
+# The second time as on an adapter with the least that WebGPU promises, fewer groups, and five
+# kernels that are kept; then with small buffers; then as on one without 64-bit integers.
 @pytest.mark.parametrize(
     ("chosen", "variables"),
     [
@@ -63,6 +63,11 @@ def faulty() -> dict[str, str]:
 
 def test_faults() -> None:
     run_tests(FOLDER / "faults.py", **faulty())
+
+
+def test_few_kernels_are_kept() -> None:
+    limits = "32,65535,134217728,5"
+    run_tests(FOLDER / "faults.py", "-k", "kept", TINYT_WEBGPU_LIMITS=limits, **faulty())
 
 
 # At the last of these wgpu-native says that it is lost; at the others it reports an error.

@@ -3,6 +3,7 @@ library of `faulty.cpp`."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from itertools import count
 from typing import Any
@@ -216,6 +217,21 @@ def test_a_kernel_that_is_not_built() -> None:
         assert_same_bits((x + x).cpu(), X + X)
     assert_same_bits(x.atan().cpu(), X.atan())
     assert tinyt._core.gpu_kernels("webgpu:0") == kernels + 1
+
+
+def test_kernels_that_are_kept() -> None:
+    """No more than TINYT_WEBGPU_LIMITS says; others are compiled again."""
+    most = int(os.environ.get("TINYT_WEBGPU_LIMITS", ",,,1000").split(",")[3])
+    x = X.to(DEVICE)
+    names = ("neg", "abs", "sign", "floor", "ceil", "square", "relu", "sqrt")
+    for _ in range(2):
+        for name in names:
+            assert_same_bits(getattr(x, name)().cpu(), getattr(X, name)())
+            assert handles()[-1] <= most
+    compiled = DRIVER.calls("wgpuDeviceCreateComputePipeline")
+    assert_same_bits(x.neg().cpu(), -X)
+    again = DRIVER.calls("wgpuDeviceCreateComputePipeline") - compiled
+    assert again == (most < len(names))
 
 
 def test_a_form_of_a_kernel_that_is_not_built() -> None:

@@ -10,7 +10,7 @@ from tinyt import _core
 from tinyt._tensor import device as Device
 from tinyt.backends import load
 from tinyt.cli.backends.check import ROWS, Outcome, check
-from tinyt.cli.backends.report import arithmetic, counts, is_compiled_for, limits, lines
+from tinyt.cli.backends.report import arithmetic, counts, limits, lines
 from tinyt.cli.errors import CommandError, is_installed, one_line
 from tinyt.cli.place import find_device
 from tinyt.dtypes import ALL
@@ -51,23 +51,26 @@ def check_backend(args: argparse.Namespace) -> int:
         raise CommandError(f"there is no folder {Path(args.report).parent} for the report")
     before = _kernels(place)
     outcomes = {name: _row(name, place, args.seed, bool(args.op)) for name in names}
-    built = _kernels(place) - before
-    told = f"{built:,} kernels were built, of {MOST_KERNELS:,} at most." if built else ""
-    print(counts(outcomes))
-    for part in (told, arithmetic(place), limits(place)):
-        if part:
-            print(part)
+    built, more = 0, []
+    if before is not None:
+        built = (_kernels(place) or 0) - before
+        more.append(f"{built:,} kernels were built, of {MOST_KERNELS:,} at most.")
+        more += [arithmetic(place), limits(place)]
+    print(counts(outcomes), *more, sep="\n")
     if args.report:
-        text = "\n".join(lines(place, outcomes, told)) + "\n"
+        text = "\n".join(lines(place, outcomes, more)) + "\n"
         Path(args.report).write_text(text, encoding="utf-8")
         print(f"report: {args.report}")
     is_wrong = any(o.is_wrong for row in outcomes.values() for o in row.values())
     return int(is_wrong or built > MOST_KERNELS)
 
 
-def _kernels(place: Device) -> int:
-    """How many have been built for a device; 0 where none are at run time."""
-    return _core.gpu_kernels(str(place)) if is_compiled_for(place) else 0
+def _kernels(place: Device) -> int | None:
+    """How many have been built for a device; None where none are at run time."""
+    try:
+        return _core.gpu_kernels(str(place))
+    except tinyt.DeviceError:
+        return None
 
 
 def _place(name: str) -> Device:

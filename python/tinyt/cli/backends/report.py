@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import tinyt
 from tinyt import _core
@@ -51,9 +51,7 @@ def counts(outcomes: Outcomes) -> str:
 
 
 def limits(place: Device) -> str:
-    """Of a device whose kernels are compiled at run time: their language and limits; else ""."""
-    if not is_compiled_for(place):
-        return ""
+    """Of a device whose kernels are compiled at run time: their language and limits."""
     found = _core.gpu_limits(str(place))
     buffers, turns = found["buffers"], found["turns"]
     return (
@@ -66,8 +64,6 @@ def limits(place: Device) -> str:
 
 def arithmetic(place: Device) -> str:
     """The same: where floats have the bits of IEEE 754, by the probe."""
-    if not is_compiled_for(place):
-        return ""
     told = []
     for dtype in (tinyt.float32, tinyt.float64):
         try:
@@ -80,27 +76,17 @@ def arithmetic(place: Device) -> str:
     return f"Arithmetic as IEEE 754 asks for, by a probe: {'; '.join(told)}."
 
 
-def is_compiled_for(place: Device) -> bool:
-    """Whether kernels are compiled for a device at run time."""
-    try:
-        _core.gpu_kernels(str(place))
-    except tinyt.DeviceError:
-        return False
-    return True
-
-
-def lines(place: Device, outcomes: Outcomes, kernels: str) -> Iterator[str]:
-    """The page. ``kernels`` says how many were built for it; "" where none are."""
+def lines(place: Device, outcomes: Outcomes, more: Sequence[str]) -> Iterator[str]:
+    """The page; ``more`` is told of the device in front of the table."""
     facts = next(d for d in tinyt.devices() if d.name == str(place))
     yield f"# Conformance: {place.type}"
     yield ""
     yield f"Made by `tinyt check-backend {place.type} --report FILE.md` on {facts.hardware}."
     yield ""
     yield f"{counts(outcomes)}."
-    for part in (kernels, arithmetic(place), limits(place)):
-        if part:
-            yield ""
-            yield part
+    for line in more:
+        yield ""
+        yield line
     yield ""
     yield from _LEGEND.splitlines()
     yield ""
