@@ -64,6 +64,41 @@ def test_copies_of_any_strides(place, data):
     assert not column.cpu().numpy()[..., 0].any()
 
 
+def test_large_results(place):
+    """So large that a device may store them past its caches, from and to any place."""
+    x = tinyt.randn(2055, 2113)
+    y = x.to(place)
+    same(y.clone(), x)
+    same(y.t().contiguous(), x.t().contiguous())
+    same(y[1:, 1:].t().contiguous(), x[1:, 1:].t().contiguous())
+    same(y.view(-1)[3:] + 1.5, x.view(-1)[3:] + 1.5)
+    same(y.t() * 2 + y.t(), x.t() * 2 + x.t())
+    same(y > 0, x > 0)
+    same(y.double().int() if tinyt.float64 in computed_dtypes(place) else y.int(), x.int())
+    wide, near = (tinyt.zeros(2113, 2060, device=at) for at in (place, "cpu"))
+    wide[:, 5:], near[:, 5:] = y.t(), x.t()
+    same(wide, near)
+    wide.add_(1), near.add_(1)
+    same(wide, near)
+
+
+def test_halves_are_rounded_once(place):
+    """Each half, the numbers around it and those half-way to the next, in lines of any length."""
+    bits = np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(np.float32).view(np.int32)
+    bits = np.concatenate([bits + k for k in (-1, 0, 1, 0xFFF, 0x1000, 0x1001)]).astype(np.int32)
+    x = tinyt.from_numpy(bits.view(np.float32))
+    y = x.to(place)
+    same(y.half(), x.half())
+    for n in (1, 7, 8, 31, 32, 33, 71):
+        same(y[5 : 5 + n].half(), x[5 : 5 + n].half())
+    x, y = x.half(), y.half()
+    for f in (lambda t: t * 1.7, lambda t: t.sqrt(), lambda t: t[1:] - t[:-1], lambda t: t.float()):
+        same(f(y), f(x))
+    same(y[::3].view(2, -1).t() * 3, x[::3].view(2, -1).t() * 3)
+    whole = tinyt.arange(-70_000, 70_001)
+    same(whole.to(place).half(), whole.half())
+
+
 def test_shapes_share_kernels(place):
     x = tinyt.randn(3, 4).to(place)
     (x + x, x.sum(1), x.t().clone())

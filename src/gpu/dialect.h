@@ -91,6 +91,9 @@ struct Dialect {
   // memory $N at $E, $C to memory, and $A * $B + $C rounded once. One: there are none.
   int lanes = 1;
   std::string_view vector = "", splat = "", vector_load = "", vector_store = "", vector_fma = "";
+  // The same to memory as halves, each rounded; and of elements of four bytes past the caches,
+  // where the place allows it. Empty: there is none.
+  std::string_view vector_halves = "", vector_stream = "";
 
   std::span<const Spelling> spellings, common;      // in this order
   std::span<const Helper> helpers, common_helpers;  // common ones stand in front

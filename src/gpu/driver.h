@@ -27,6 +27,7 @@ struct LaunchModel {
   // What a thread's loops take at most: a kernel that would take more is one of several launches,
   // or there is none.
   int64_t most_turns = kManyTurns;
+  int64_t stream_bytes = INT64_MAX;  // results so large go past the caches
 
   // Whether neighbouring threads should take neighbouring elements.
   bool by_element() const { return least_block == 1; }

@@ -58,10 +58,11 @@ bool transpose(const Tensor& from, const Tensor& to) {
   for (; line < rank - 2; ++line) space.swap(line, line + 1);
 
   const TransposeWords layout(rank);
-  const std::string key =
-      "transpose " + std::to_string(size_of(to.dtype())) + " " + std::to_string(rank);
+  const bool streams = to.itemsize() == 4 && goes_past(to, driver.launch_model(device.index));
+  const std::string key = "transpose " + std::to_string(size_of(to.dtype())) + " " +
+                          std::to_string(rank) + (streams ? " past" : "");
   BuiltKernel& built = built_kernel(device, key, {2, layout.count()}, [&] {
-    return whole_source(transpose_source(to.dtype(), rank, kKernelName, dialect), dialect);
+    return whole_source(transpose_source(to.dtype(), rank, streams, kKernelName, dialect), dialect);
   });
   SmallVec<int64_t, 48> words(layout.count());
   const Tensor* sides[] = {&from, &to};

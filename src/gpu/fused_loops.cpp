@@ -40,7 +40,24 @@ void FusedLoops::print_load(int k, const std::string& name, const std::string& c
 
 void FusedLoops::print_target(const Target& target, const std::string& value) {
   if (target.own) return write().assign(at(target.memory, target.place), value);
-  write().set_element(target.dtype, target.memory, target.place, value);
+  const auto half = [&] {
+    return ValueSource::packed(target.dtype, call_cast(value, DType::Float32, target.dtype));
+  };
+  write().set_element(target.dtype, target.memory, target.place, target.halves ? half() : value);
+}
+
+// A whole group.
+void FusedLoops::print_vectors(const Target& target, const std::string& array) {
+  const int64_t lanes = dialect().lanes;
+  write().open_for(ScalarType::I32, "l", "0", "l < " + kLanes, "l += " + std::to_string(lanes));
+  write().constant(dialect().index, "j",
+                   "group + " + write().cast(write().type(dialect().index), "l"));
+  write().line(
+      filled(target.vectors, {{'T', target.type},
+                              {'C', filled(dialect().vector_load, {{'N', array}, {'E', "l"}})},
+                              {'N', target.memory},
+                              {'E', target.place}}));
+  write().close();
 }
 
 void FusedLoops::print_values(const std::vector<int>& values, Form form) {
@@ -114,7 +131,9 @@ void FusedLoops::print_elements(const std::string& first, const std::string& end
                                 const std::vector<int>& wanted,
                                 const std::vector<Target>& targets) {
   const std::vector<int> values = needs(wanted, false);
-  if (any_rare(values))
+  const bool vectors =
+      std::ranges::any_of(targets, [](const Target& t) { return !t.vectors.empty(); });
+  if (any_rare(values) || vectors)
     return print_groups(first, end, [&](const std::string& lanes) {
       print_staged_group(lanes, {}, values, targets);
     });
@@ -184,13 +203,12 @@ void FusedLoops::print_staged_group(const std::string& lanes, const std::vector<
                                     const std::vector<int>& values,
                                     const std::vector<Target>& targets) {
   const bool rare = any_rare(values);
-  const auto item = [](size_t k) { return at(numbered("b", static_cast<int64_t>(k)), "l"); };
+  const auto array = [](size_t k) { return numbered("b", static_cast<int64_t>(k)); };
+  const auto item = [&](size_t k) { return at(array(k), "l"); };
   const auto taken_item = [](int v) { return at(numbered("t", v), "l"); };
   for (const int v : reductions) write().array(accumulator(v), numbered("t", v), kReduceLanes);
   for (size_t k = 0; k < targets.size(); ++k)
-    write().line(filled(
-        dialect().array,
-        {{'T', targets[k].type}, {'N', numbered("b", static_cast<int64_t>(k))}, {'E', kLanes}}));
+    write().line(filled(dialect().array, {{'T', targets[k].type}, {'N', array(k)}, {'E', kLanes}}));
   const auto compute = [&](Form form) {
     open_lanes(lanes, std::ranges::any_of(values, [&](int v) { return moves(v) || is_kept(v); }));
     if (form == Form::Common) write().variable(ScalarType::U32, "rare", "0");
@@ -218,9 +236,14 @@ void FusedLoops::print_staged_group(const std::string& lanes, const std::vector<
     compute(Form::Whole);
     write().close();
   }
+  const auto by_vectors = [&](const Target& t) { return !t.vectors.empty() && lanes == kLanes; };
+  for (size_t k = 0; k < targets.size(); ++k)
+    if (by_vectors(targets[k])) print_vectors(targets[k], array(k));
+  if (reductions.empty() && std::ranges::all_of(targets, by_vectors)) return;
   open_lanes(lanes, !targets.empty());
   for (const int v : reductions) write().assign(lane_of(v), joined_lane(v, taken_item(v)));
-  for (size_t k = 0; k < targets.size(); ++k) print_target(targets[k], item(k));
+  for (size_t k = 0; k < targets.size(); ++k)
+    if (!by_vectors(targets[k])) print_target(targets[k], item(k));
   write().close();
 }
 

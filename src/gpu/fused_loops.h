@@ -18,6 +18,9 @@ struct Target {
   std::string memory, place, type, value;
   DType dtype;
   bool own = false;  // in an array of the kernel's own, which nothing else reads meanwhile
+  // How several neighbours are stored at once; empty: they are not. Halves: `value` is not packed.
+  std::string_view vectors = "";
+  bool halves = false;
 };
 
 class FusedLoops : public FusedValues {
@@ -60,6 +63,7 @@ class FusedLoops : public FusedValues {
   std::string lane_of(int v) const { return at(numbered("lane", v), "l"); }
   std::string row_load(int k) const { return numbered("r", k); }
   void print_target(const Target& target, const std::string& value);
+  void print_vectors(const Target& target, const std::string& array);
   void print_load(int k, const std::string& name, const std::string& column);
   void print_values(const std::vector<int>& values, Form form);
   void print_group(const std::string& lanes, const std::vector<int>& reductions,

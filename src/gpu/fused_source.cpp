@@ -32,7 +32,10 @@ class KernelPrinter : FusedLoops {
         dialect_(dialect),
         write_(write()),
         rows_(rows()),
-        dear_(dear_value()) {}
+        dear_(dear_value()) {
+    for (const int v : kernel.stores)
+      if (goes_as_halves(v)) leave_unrounded(v);
+  }
 
   KernelSource print() {
     head();
@@ -168,12 +171,27 @@ class KernelPrinter : FusedLoops {
       if (!value(v).per_row) stored.push_back(v);
     return stored;
   }
+  bool goes_as_halves(int v) const {
+    return !form_.strided_stores && !value(v).per_row && value(v).dtype == DType::Float16 &&
+           !dialect_.vector_halves.empty();
+  }
   std::vector<Target> store_targets() {
     std::vector<Target> targets;
-    for (size_t k = 0; k < kernel_.stores.size(); ++k)
-      if (const int v = kernel_.stores[k]; !value(v).per_row)
-        targets.push_back({numbered("y", static_cast<int64_t>(k)), element_place(k), memory_type(v),
-                           packed(v), value(v).dtype});
+    for (size_t k = 0; k < kernel_.stores.size(); ++k) {
+      const int v = kernel_.stores[k];
+      if (value(v).per_row) continue;
+      Target target{numbered("y", static_cast<int64_t>(k)), element_place(k), memory_type(v), "",
+                    value(v).dtype};
+      target.halves = goes_as_halves(v);
+      if (target.halves) {
+        target.type = write_.type(ScalarType::F32);
+        target.vectors = dialect_.vector_halves;
+      } else if (form_.streams && !form_.strided_stores && size_of(value(v).dtype) == 4) {
+        target.vectors = dialect_.vector_stream;
+      }
+      target.value = target.halves ? name_of_value(v) : packed(v);
+      targets.push_back(std::move(target));
+    }
     return targets;
   }
   // Of a store of one element for each of the space, and of one for each row.

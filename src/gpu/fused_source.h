@@ -25,6 +25,8 @@ struct KernelForm {
   // Whether stores have strides; else they are dense. Not of values of one element a row, nor where
   // one thread takes all.
   bool strided_stores = false;
+  // Whether what is stored goes past the caches, where the language can say so.
+  bool streams = false;
 };
 
 // Which of a kernel's words is what: the sizes of the space; of each load the place of its first

@@ -41,6 +41,13 @@ std::vector<int> FusedValues::needs(const std::vector<int>& wanted, bool per_row
   return order;
 }
 
+void FusedValues::leave_unrounded(int v) {
+  const auto takes = [&](const FusedKernel::Op& op) {
+    return std::ranges::any_of(op.in, [&](const Operand& in) { return in.value == v; });
+  };
+  unrounded_[static_cast<size_t>(v)] = !is_load(v) && std::ranges::none_of(kernel_.ops, takes);
+}
+
 const ScalarDefinition* FusedValues::definition_of(const FusedKernel::Op& op) const {
   if (converts(op.op) || info(op.op).kind != OpKind::Scalar) return nullptr;
   return definition_in(dialect(), op.op, info(op.compute).compute);
@@ -73,9 +80,11 @@ std::string FusedValues::operand(const FusedKernel::Op& op, size_t i) {
 
 std::string FusedValues::result_of(int v, Form form) {
   const FusedKernel::Op& op = op_of(v);
-  const DType out = value(v).dtype;
-  if (converts(op.op))
-    return call_cast(name_of_value(op.in[0].value), value(op.in[0].value).dtype, out);
+  const auto result = [&](const std::string& x, DType have) {
+    const bool as_it_is = is_unrounded(v) && held(have) == ScalarType::F32;
+    return as_it_is ? x : call_cast(x, have, value(v).dtype);
+  };
+  if (converts(op.op)) return result(name_of_value(op.in[0].value), value(op.in[0].value).dtype);
   const DType compute = info(op.compute).compute;
   const ScalarDefinition* definition = definition_of(op);
   require(definition != nullptr, ErrorKind::NotImplemented, this->name(), ": ",
@@ -86,7 +95,7 @@ std::string FusedValues::result_of(int v, Form form) {
       function(*definition, form == Form::Whole ? name : name + "_common", form) + "(";
   for (size_t i = 0; i < op.in.size(); ++i) call += (i == 0 ? "" : ", ") + operand(op, i);
   call += form == Form::Whole ? ")" : ", &rare)";
-  if (definition->type() != ScalarType::Bool) return call_cast(call, compute, out);
+  if (definition->type() != ScalarType::Bool) return result(call, compute);
   return write().cast(write().type(ScalarType::U8), call);
 }
 

@@ -44,6 +44,9 @@ class FusedValues : public ValueSource {
   // A value that is read from an array `kept...` and needs nothing else, or -1.
   void keep(int v) { kept_ = v; }
   bool is_kept(int v) const { return v == kept_; }
+  // A float16 that nothing but a store takes, which rounds what is held in float32.
+  void leave_unrounded(int v);
+  bool is_unrounded(int v) const { return unrounded_[static_cast<size_t>(v)]; }
   // What `wanted` needs of values with an element for each of the space, or of those with one a row
   // (and loads), in order.
   std::vector<int> needs(const std::vector<int>& wanted, bool per_row) const;
@@ -80,6 +83,7 @@ class FusedValues : public ValueSource {
 
   const FusedKernel& kernel_;
   std::vector<bool> live_;
+  std::vector<bool> unrounded_ = std::vector<bool>(kernel_.values.size(), false);
   std::vector<int> pass_;
   int last_pass_ = 0;
   int kept_ = -1;

@@ -81,6 +81,7 @@ std::string key_of(const FusedKernel& kernel, const KernelForm& form) {
   add(static_cast<uint8_t>(kernel.shape.size()));
   add(static_cast<uint8_t>(kernel.reduced));
   add(static_cast<uint8_t>(form.strided_stores));
+  add(static_cast<uint8_t>(form.streams));
   add(static_cast<uint16_t>(kernel.loads));
   for (const Inner inner : form.loads) add(inner);
   for (const FusedKernel::Value& value : kernel.values) {
@@ -162,6 +163,8 @@ FusedLaunch::FusedLaunch(const FusedKernel& given, std::span<const Tensor> opera
     form_.loads.push_back(inner_of(operands[k], space.strides[k]));
   for (size_t k = operands.size(); k < space.strides.size(); ++k)
     form_.strided_stores |= !is_contiguous(space.shape, space.strides[k]);
+  const LaunchModel model = driver_of(device_).launch_model(device_.index);
+  for (const Tensor& t : stores) form_.streams |= goes_past(t, model);
 
   FusedKernel kernel = given;
   kernel.shape = space.shape;
@@ -178,7 +181,7 @@ FusedLaunch::FusedLaunch(const FusedKernel& given, std::span<const Tensor> opera
     return whole_source(kernel_source(kernel, form_, kKernelName, dialect), dialect);
   });
   fill_geometry(space, stores.size());
-  share_out(space.shape, reduced, driver.launch_model(device_.index));
+  share_out(space.shape, reduced, model);
 }
 
 // Numbers of Python are float64; operations of floats take them as float32, rounded once.

@@ -29,6 +29,11 @@ Tensor number_as(const Tensor& number, DType dtype);
 // The first element of a tensor of a device, counted from the start of what its handle stands for.
 int64_t first_element(const Tensor& t);
 
+// Whether a result goes past the caches.
+inline bool goes_past(const Tensor& result, const LaunchModel& model) {
+  return result.numel() >= model.stream_bytes / static_cast<int64_t>(result.itemsize());
+}
+
 // The name of the kernel in every source.
 inline constexpr std::string_view kKernelName = "tt_kernel";
 

@@ -25,6 +25,13 @@ constexpr Dialect opencl(bool vectors) {
 #if defined(cl_khr_fp64)
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 #endif
+#ifdef __clang__
+#define TT_STREAM(T, x, p) \
+  if ((ulong)(p) % sizeof(T) == 0) __builtin_nontemporal_store(x, (global T*)(p)); \
+  else vstore8(x, 0, p)
+#else
+#define TT_STREAM(T, x, p) vstore8(x, 0, p)
+#endif
 )",
       .types = {"bool", "uchar", "char", "int", "uint", "long", "ulong", "float", "double"},
       .literal_suffix = {"", "", "", "", "u", "L", "UL", "f", ""},
@@ -51,6 +58,8 @@ constexpr Dialect opencl(bool vectors) {
       .vector_load = "vload8(0, $N + $E)",
       .vector_store = "vstore8($C, 0, $N + $E);",
       .vector_fma = "fma($A, $B, $C)",
+      .vector_halves = vectors ? "vstore_half8_rte($C, 0, (global half*)$N + $E);" : "",
+      .vector_stream = vectors ? "TT_STREAM($T8, $C, $N + $E);" : "",
       .spellings = kOpenClSpellings,
       .common = kCLike,
       .helpers = {},

@@ -9,9 +9,11 @@ namespace {
 
 class TransposePrinter {
  public:
-  TransposePrinter(DType dtype, size_t rank, std::string_view name, const Dialect& dialect)
+  TransposePrinter(DType dtype, size_t rank, bool streams, std::string_view name,
+                   const Dialect& dialect)
       : type_(dialect.memory_types[static_cast<size_t>(dtype)]),
         rank_(rank),
+        streams_(streams && !dialect.vector_stream.empty()),
         words_(rank),
         name_(name),
         dialect_(dialect),
@@ -25,14 +27,17 @@ class TransposePrinter {
                        words_.count());
     open_thread();
     write_.line(filled(dialect_.array,
-                       {{'T', type_}, {'N', "square"}, {'E', std::to_string(kSquare * kSquare)}}));
+                       {{'T', type_}, {'N', "square"}, {'E', std::to_string(kSquare * kPitch)}}));
     const std::string line = "line * " + write_.word(words_.stride(0, rank_ - 2)),
                       column = "column * " + write_.word(words_.stride(0, rank_ - 1));
-    loops("column", "line", "square[column * " + side_ + " + line]",
-          "a[from + " + column + " + line]");
-    loops("line", "column",
-          "y[to + line * " + write_.word(words_.stride(1, rank_ - 2)) + " + column]",
-          "square[column * " + side_ + " + line]");
+    const std::string item = "square[column * " + std::to_string(kPitch) + " + line]";
+    loops("column", "line", item, "a[from + " + column + " + line]");
+    const std::string target =
+        "to + line * " + write_.word(words_.stride(1, rank_ - 2)) + " + column";
+    if (streams_)
+      stream_lines(target, item);
+    else
+      loops("line", "column", at("y", target), item);
     write_.close();
     return {{}, write_.text()};
   }
@@ -84,8 +89,37 @@ class TransposePrinter {
     write_.close();
   }
 
+  // By vectors, from an array of the line.
+  void stream_lines(const std::string& target, const std::string& item) {
+    const ScalarType index = dialect_.index;
+    write_.open_count(index, "line", "0", "height");
+    write_.open_if("width == " + side_);
+    write_.line(filled(dialect_.array, {{'T', type_}, {'N', "items"}, {'E', side_}}));
+    write_.open_count(index, "column", "0", side_);
+    write_.assign("items[column]", item);
+    write_.close();
+    write_.open_for(index, "column", "0", "column < " + side_,
+                    "column += " + std::to_string(dialect_.lanes));
+    write_.line(filled(dialect_.vector_stream,
+                       {{'T', type_},
+                        {'C', filled(dialect_.vector_load, {{'N', "items"}, {'E', "column"}})},
+                        {'N', "y"},
+                        {'E', target}}));
+    write_.close();
+    write_.close();
+    write_.open_if("width < " + side_);
+    write_.open_count(index, "column", "0", "width");
+    write_.assign(at("y", target), item);
+    write_.close();
+    write_.close();
+    write_.close();
+  }
+
+  static constexpr int64_t kPitch = kSquare + 1;  // lines of a square lie in different sets
+
   const std::string type_;
   const size_t rank_;
+  const bool streams_;
   const TransposeWords words_;
   const std::string_view name_;
   const Dialect& dialect_;
@@ -95,9 +129,9 @@ class TransposePrinter {
 
 }  // namespace
 
-KernelSource transpose_source(DType dtype, size_t rank, std::string_view name,
+KernelSource transpose_source(DType dtype, size_t rank, bool streams, std::string_view name,
                               const Dialect& dialect) {
-  return TransposePrinter(dtype, rank, name, dialect).print();
+  return TransposePrinter(dtype, rank, streams, name, dialect).print();
 }
 
 }  // namespace tinyt::gpu

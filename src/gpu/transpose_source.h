@@ -24,10 +24,11 @@ class TransposeWords {
 };
 
 // Elements along a side of the square that a thread copies.
-inline constexpr int64_t kSquare = 32;
+inline constexpr int64_t kSquare = 64;
 
-// A kernel that moves elements of a dtype, whatever they are.
-KernelSource transpose_source(DType dtype, size_t rank, std::string_view name,
+// A kernel that moves elements of a dtype, whatever they are; past the caches where `streams`,
+// which takes elements of four bytes.
+KernelSource transpose_source(DType dtype, size_t rank, bool streams, std::string_view name,
                               const Dialect& dialect);
 
 }  // namespace tinyt::gpu

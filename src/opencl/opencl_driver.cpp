@@ -15,8 +15,8 @@ namespace tinyt::opencl {
 namespace {
 
 // Elements of a row that a core takes at once, some microseconds of work; threads that wait for a
-// core, so that none is idle at the end.
-constexpr int64_t kCpuBlock = 4096, kThreadsPerCore = 8;
+// core, so that none is idle at the end; results that its caches are too small for.
+constexpr int64_t kCpuBlock = 4096, kThreadsPerCore = 8, kStreamBytes = int64_t{16} << 20;
 constexpr int64_t kThreadsPerUnit = 2048;
 constexpr size_t kGroup = 64;  // threads, of a GPU's work group
 
@@ -248,7 +248,7 @@ const gpu::Dialect& OpenClDriver::dialect(int index) {
 
 gpu::LaunchModel OpenClDriver::launch_model(int index) {
   const OpenClDevice& on = devices_[static_cast<size_t>(index)];
-  if (on.is_cpu) return {.least_block = kCpuBlock, .threads = kThreadsPerCore * on.units};
+  if (on.is_cpu) return {kCpuBlock, kThreadsPerCore * on.units, gpu::kManyTurns, kStreamBytes};
   return {.least_block = 1, .threads = kThreadsPerUnit * on.units};
 }
 
