@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 import tinyt
 from sampling import assert_same_bits
-from tinyt import _core, _tensor
+from tinyt import _core, _tensor, nn
 from tinyt._tensor import synchronize
 from tinyt.cli import train as train_command
 from tinyt.cli.__main__ import main
+from tinyt.utils.checkpoint import checkpoint
 
 
 def same(x, expected):
@@ -286,14 +287,17 @@ def test_memory_is_counted_and_comes_back(place):
     assert tinyt.memory.statistics(place)["current_bytes"] == before + 4000
     del x
     assert tinyt.memory.statistics(place)["current_bytes"] == before
-    with pytest.raises(tinyt.OutOfMemoryError, match=str(place)):
-        tinyt.empty(1 << 45, dtype=tinyt.uint8, device=place)
+    most = _core.gpu_limits(str(place))["bytes"]
+    for size in (most + 64, 1 << 45):
+        with pytest.raises(tinyt.OutOfMemoryError, match=f"{place} gives at most {most} bytes"):
+            tinyt.empty(size, dtype=tinyt.uint8, device=place)
     tinyt.memory.set_limit(1 << 20, place)
     try:
         with pytest.raises(tinyt.OutOfMemoryError, match=f"limit of {place}"):
             tinyt.empty(1 << 21, dtype=tinyt.uint8, device=place)
     finally:
-        tinyt.memory.set_limit(0, place)
+        tinyt.memory.set_limit(None, place)
+        assert tinyt.memory.limit(place) == 0
 
 
 @given(data=st.data())
@@ -452,6 +456,83 @@ def test_random_numbers_are_the_cpus(place):
     tinyt.testing.assert_close(tinyt.randn(33, device=place).cpu(), want, rtol=1e-6, atol=1e-6)
     same(tinyt.arange(5, device=place), tinyt.arange(5))
     same(tinyt.arange(0.5, 3, 0.3, device=place), tinyt.arange(0.5, 3, 0.3))
+
+
+def written_in_place(place):
+    x = tinyt.ones(3, device=place, requires_grad=True)
+    y = x.exp()
+    y.add_(1)
+    return y.sum()
+
+
+def test_a_backward_that_fails_leaves_the_place_of_new_tensors(place):
+    with pytest.raises(RuntimeError, match="modified by an inplace"):
+        written_in_place(place).backward()
+    assert tinyt.ones(1).device.type == "cpu"
+    with place, pytest.raises(RuntimeError, match="modified by an inplace"):
+        written_in_place("cpu").backward()
+    assert tinyt.ones(1).device.type == "cpu"
+
+
+def test_code_of_the_forward_runs_where_it_did(place):
+    """As checkpoints and hooks of saved tensors run it in backward."""
+    made = []
+
+    def block(x):
+        order = tinyt.randperm(3)
+        made.append(order.device.type)
+        return x[tinyt.from_numpy(order.numpy())].exp()
+
+    x = tinyt.ones(3, device=place, requires_grad=True)
+    checkpoint(block, x, use_reentrant=False).sum().backward()
+    same(x.grad, tinyt.ones(3).exp())
+
+    def unpack(t):
+        made.append(tinyt.ones(1).device.type)
+        raise ValueError("unpack")
+
+    with tinyt.autograd.graph.saved_tensors_hooks(lambda t: t, unpack):
+        y = x.exp().sum()
+    with pytest.raises(ValueError, match="unpack"):
+        y.backward()
+    assert made == ["cpu"] * 3
+    assert tinyt.ones(1).device.type == "cpu"
+
+
+def test_float64_on_the_way(place):
+    """What computes in it between float32 and float32, on devices without it too."""
+    for make in (
+        lambda **at: tinyt.linspace(-1, 2, 7, **at),
+        lambda **at: tinyt.linspace(0, 9, 4, dtype=tinyt.int32, **at),
+        lambda **at: tinyt.logspace(0, 1, 5, dtype=tinyt.float16, **at),
+        lambda **at: tinyt.hann_window(8, **at),
+        lambda **at: tinyt.kaiser_window(9, False, **at),
+        lambda **at: tinyt.rand(9, generator=tinyt.Generator().manual_seed(1), **at).histogram(3)[
+            1
+        ],
+        lambda **at: nn.init.trunc_normal_(
+            tinyt.empty(50, **at), generator=tinyt.Generator().manual_seed(1)
+        ),
+    ):
+        same(make(device=place), make())
+    with place:
+        same(tinyt.linspace(0, 1, 3), tinyt.linspace(0, 1, 3, device="cpu"))
+    x = tinyt.randn(8, 3)
+    for _ in range(2):
+        layers = [nn.BatchNorm1d(3, momentum=None).to(at) for at in (place, "cpu")]
+        results = [layer(x.to(at)) for layer, at in zip(layers, (place, "cpu"), strict=True)]
+        assert (results[0].cpu() - results[1]).abs().amax() < 1e-5
+        assert (layers[0].running_var.cpu() - layers[1].running_var).abs().amax() < 1e-5
+
+
+def test_modules_of_devices_know_the_kind(place):
+    assert tinyt.amp.is_autocast_available(place.type)
+    tinyt.ones(1, device=place)
+    tinyt.accelerator.synchronize(place.type)
+    bad = tinyt.zeros(3, device=place)[tinyt.tensor([7], device=place)]
+    with pytest.raises(IndexError, match=r"an earlier operation, \w+: index 7 is out of range"):
+        tinyt.accelerator.synchronize(place)
+    assert bad.tolist() == [0]  # told once
 
 
 def test_commands(place, tmp_path, monkeypatch, capsys):

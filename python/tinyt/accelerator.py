@@ -1,6 +1,8 @@
-"""`torch.accelerator`: the first kind of device beside the CPU that this process has, which a
-library has brought (`tinyt.backends.load`); where there is none, what would need one is a
-DeviceError.
+"""`torch.accelerator`: the first kind of device beside the CPU that this process has; where there
+is none, what would need one is a DeviceError. A kind is there when a library has brought it
+(`tinyt.backends.load`), or one of tinyt's when a tensor has been made on it: "opencl" and "webgpu"
+may be a slow one that runs on the CPU, so none is taken unasked. Of several kinds that are there,
+functions that take a device take those of any.
 
 >>> import tinyt
 >>> device = tinyt.accelerator.current_accelerator() or "cpu"
@@ -44,7 +46,7 @@ __all__ = [
 ]
 
 _current = threading.local()  # .index: of this thread's device
-_IN_THE_TREE = ("opencl", "webgpu")  # kinds that are registered when they are named first
+IN_THE_TREE = ("opencl", "webgpu")  # kinds that are registered when a tensor is made there first
 
 
 class DeviceInfo(NamedTuple):
@@ -66,11 +68,11 @@ def devices() -> list[DeviceInfo]:
     """
     places = [Device("cpu")]
     for kind in _tensor.device_kinds():
-        if kind not in _IN_THE_TREE:
+        if kind not in IN_THE_TREE:
             places += [Device(kind, i) for i in range(_tensor.device_count(kind))]
     found = [DeviceInfo(str(place), *_tensor.device_facts(place), "") for place in places]
     _tensor.find_webgpu_library()
-    for kind in _IN_THE_TREE:
+    for kind in IN_THE_TREE:
         try:
             facts = _core.look_for_devices(kind)
         except DeviceError as error:
@@ -108,10 +110,10 @@ def _place(name: str, device: Any = None) -> Device:
         index = getattr(_current, "index", 0) if device is None else device
         return Device(kind, index).require_present()
     place = Device(device)
-    if place.type != kind:
+    if not _tensor.device_count(place.type):
         raise ValueError(f"accelerator.{name}: {device} doesn't match the accelerator {kind}")
-    index = getattr(_current, "index", 0) if place.index is None else place.index
-    return Device(kind, index).require_present()
+    index = getattr(_current, "index", 0) if place.type == kind else 0
+    return Device(place.type, index if place.index is None else place.index).require_present()
 
 
 def current_device_index() -> int:
@@ -126,7 +128,10 @@ def set_device_index(device: Any, /) -> None:
     It is what this module's functions are about; tensors are made on the CPU as before
     (`tinyt.set_default_device`).
     """
-    _current.index = _place("set_device_index", device).index
+    place = _place("set_device_index", device)
+    if place.type != _tensor.accelerator():
+        raise ValueError(f"accelerator.set_device_index: {place} is not of the accelerator's kind")
+    _current.index = place.index
 
 
 class device_index:

@@ -44,9 +44,10 @@ def reset_peak(device: Device | str = "cpu") -> None:
     _core.reset_peak(number_of_device(device))
 
 
-def set_limit(nbytes: int, device: Device | str = "cpu") -> None:
-    """The most bytes that may be live on a device; 0 for no limit. Beyond it: OutOfMemoryError."""
-    _core.set_limit(nbytes, number_of_device(device))
+def set_limit(nbytes: int | None, device: Device | str = "cpu") -> None:
+    """The most bytes that may be live on a device; 0 or None for no limit. Beyond it:
+    OutOfMemoryError."""
+    _core.set_limit(nbytes or 0, number_of_device(device))
 
 
 def limit(device: Device | str = "cpu") -> int:

@@ -74,9 +74,10 @@ void Driver::raise_faults(int index) {
   }
   if (words[0] == 0) return;
   const auto op = static_cast<OpId>(words[0] - 1);
-  // What the host has called is named in front.
-  fail(ErrorKind::Index, "to_device: ", op == OpId::linear_index ? "index" : name_of(op),
-       ": index ", words[1], " is out of range for dimension ", words[2], " of size ", words[3]);
+  // What the host has called is named in front, and is not what was wrong.
+  fail(ErrorKind::Index, "to_device: an earlier operation, ",
+       op == OpId::linear_index ? "index" : name_of(op), ": index ", words[1],
+       " is out of range for dimension ", words[2], " of size ", words[3]);
 }
 
 void need_turns(OpId op, Device device, int64_t turns) {

@@ -448,6 +448,8 @@ def test_accelerator_and_memory():
         tinyt.memory.set_limit(0, PLACE)
     with pytest.raises(ValueError, match="doesn't match the accelerator host2"):
         tinyt.accelerator.synchronize("cpu")
+    with pytest.raises(ValueError, match="doesn't match the accelerator host2"):
+        tinyt.accelerator.set_device_index("meta")
     with pytest.raises(NotImplementedError, match="one queue"):
         tinyt.accelerator.current_stream()
 

@@ -363,6 +363,31 @@ NUMBERS_OF_KERNELS = {
 }
 
 
+def cython_functions(text: str) -> Iterator[str]:
+    """The body of each function: the lines behind its head that stand further in."""
+    for head in re.finditer(r"^( *)(?:def|c(?:p)?def (?!class|cppclass)[^=\n]*\().*\n", text, re.M):
+        inner = re.compile(rf"(?:{head[1]} +.*\n|\n)*")
+        found = inner.match(text, head.end())
+        yield found[0] if found else ""
+
+
+def test_objects_that_act_by_their_end_are_used() -> None:
+    """Cython leaves out the declaration of a C++ object that its function does not name again."""
+    hot = ROOT / "src" / "bindings" / "hot"
+    classes = set(re.findall(r"cdef cppclass (\w+)", (hot / "core.pxd").read_text("utf-8")))
+    assert "CreationDevice" in classes
+    declared, unused = 0, []
+    for path in [*hot.rglob("*.pxi"), *hot.rglob("*.pyx")]:
+        for body in cython_functions(path.read_text("utf-8")):
+            for kind, name in re.findall(r"^ +cdef (\w+) (\w+) *(?:#.*)?$", body, re.M):
+                if kind in classes:
+                    declared += 1
+                    if len(re.findall(rf"(?<![.\w]){name}\b", body)) < 2:
+                        unused.append(f"{path.name}: {kind} {name}")
+    assert declared > 20
+    assert not unused
+
+
 def test_the_machine_model_has_the_machines_numbers() -> None:
     """A cache size or a threshold of threads is an expression of the model's, and stands once."""
     literal = r"constexpr \w+ (k\w+) = (?:(?:int64_t\{)?(\d+)\}? << (\d+)|([\d']+));"

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from tinyt._tensor import autocast_state, device_count, set_autocast_state
 from tinyt._tensor import dtype as DType
+from tinyt.accelerator import IN_THE_TREE
 from tinyt.dtypes import bfloat16, float16, float64
 from tinyt.nesting import deeper
 from tinyt.ops.autocast import clear_autocast_cache
@@ -37,8 +38,8 @@ def _kind(device_type: str) -> str:
     if not isinstance(device_type, str):
         raise TypeError(f"autocast: device_type must be a str, got {type(device_type).__name__}")
     kind = device_type.partition(":")[0]
-    if device_count(kind):
-        return "cpu"  # one state for it and the devices that libraries bring
+    if device_count(kind) or kind in IN_THE_TREE:
+        return "cpu"  # one state for it and the other devices that this build and libraries bring
     if kind != "cpu" and kind not in OTHER_DEVICES:
         raise RuntimeError(
             f"autocast: unsupported autocast device_type {device_type!r}, expected one of cpu, "

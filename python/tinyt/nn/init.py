@@ -16,6 +16,7 @@ from tinyt.autograd import no_grad
 from tinyt.dtypes import float64
 from tinyt.ops import as_tensor, rand, randn, zeros
 from tinyt.ops import eye as identity
+from tinyt.ops.common import has_float64
 from tinyt.random import Generator
 from tinyt.tensor import Tensor
 
@@ -140,13 +141,15 @@ def trunc_normal_(
 ) -> Tensor:
     """Fills with draws from the normal distribution, limited to [a, b].
 
-    One uniform draw an element goes through the inverse distribution function, in float64.
+    One uniform draw an element goes through the inverse distribution function, in float64: by the
+    CPU where the device does not compute in it.
     """
     if not a < b or not std > 0:
         raise ValueError(f"trunc_normal_: needs a < b and std > 0, got {a}, {b} and {std}")
     low, high = (math.erf((x - mean) / (std * math.sqrt(2.0))) for x in (a, b))
     with no_grad():
-        u = rand(tuple(tensor.shape), dtype=float64, generator=generator, device=tensor.device)
+        place = tensor.device if has_float64(tensor.device) else "cpu"
+        u = rand(tuple(tensor.shape), dtype=float64, generator=generator, device=place)
         z = _erf_inverse(u * (high - low) + low) * (std * math.sqrt(2.0)) + mean
         return tensor.copy_(z.clamp(a, b))
 

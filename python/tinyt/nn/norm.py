@@ -14,12 +14,13 @@ from collections.abc import MutableMapping, Sequence
 from typing import Any, ClassVar
 
 from tinyt._tensor import dtype as DType
-from tinyt.dtypes import float64, int64
+from tinyt.dtypes import float32, float64, int64
 from tinyt.nn import functional as F
 from tinyt.nn import init
 from tinyt.nn.module import Module
 from tinyt.nn.parameter import Parameter
 from tinyt.ops import empty, ones, tensor, zeros
+from tinyt.ops.common import has_float64
 from tinyt.tensor import Tensor
 
 
@@ -123,7 +124,8 @@ class _BatchNorm(_NormBase):
         if self.training and tracked:
             self.num_batches_tracked.add_(1)
             if self.momentum is None:
-                factor = 1.0 / self.num_batches_tracked.to(float64)
+                wide = float64 if has_float64(self.num_batches_tracked.device) else float32
+                factor = 1.0 / self.num_batches_tracked.to(wide)
         updates_or_reads_stats = tracked and (not self.training or self.track_running_stats)
         return F.batch_norm(
             input,

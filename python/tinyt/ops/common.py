@@ -11,7 +11,7 @@ from tinyt import _core, _tensor
 from tinyt._autograd import is_grad_enabled
 from tinyt._capture import index
 from tinyt._tensor import TensorBase, device, dtype
-from tinyt.dtypes import ALL, as_dtype, can_cast, float32, result_type
+from tinyt.dtypes import ALL, as_dtype, can_cast, float32, float64, result_type
 from tinyt.ops.autocast import policy_of
 from tinyt.ops.old_orders import has_old_order, in_new_order
 from tinyt.printing import abbreviated
@@ -56,6 +56,21 @@ def on_device(x: Tensor, where: str | device) -> Tensor:
     """A tensor on a device: itself where it is there."""
     number = _tensor.number_of_device(where)
     return x if _tensor.number_of_device(x.device) == number else prim.to_device(x, number)
+
+
+def has_float64(where: str | device | None = None) -> bool:
+    """Whether a device computes in float64; None: the one where this thread makes tensors."""
+    return _core.has_kernel("add", float64, _tensor.number_of_device(where))
+
+
+def in_float64(make: Callable[[], Tensor]) -> Tensor:
+    """What a function without operands makes by way of float64: by the CPU where tensors are made
+    on a device that does not compute in it."""
+    if has_float64():
+        return make()
+    with device("cpu"):
+        made = make()
+    return on_creation_device(made)
 
 
 def on_creation_device(x: Tensor) -> Tensor:

@@ -51,10 +51,14 @@ Buffer DeviceCache::take(size_t bytes) {
       ++counts_.system_allocations;
       return made;
     }
-    if (attempt > 0)
+    if (attempt > 0) {
+      if (const size_t most = runtime_.properties(device_.index).most_bytes; most > 0 && size > most)
+        fail_in_backend(ErrorKind::OutOfMemory, "memory: ", name_of(device_), " gives at most ",
+                        most, " bytes at once, asked for ", bytes, " bytes");
       fail_in_backend(ErrorKind::OutOfMemory, "memory: ", name_of(device_),
                       " has no more, asked for ", bytes, " bytes, in use ",
                       statistics().current_bytes - static_cast<int64_t>(bytes));
+    }
     empty_cache();
   }
 }

@@ -10,7 +10,7 @@ from tinyt._capture import index
 from tinyt._tensor import dtype as DType
 from tinyt._tensor import require_held
 from tinyt.dtypes import ALL, float64, int64
-from tinyt.ops.common import Number, Placement, placed, to_dtype, write_out
+from tinyt.ops.common import Number, Placement, in_float64, placed, to_dtype, write_out
 from tinyt.ops.creation.filled import dtype_for
 from tinyt.ops.elementwise.bounded import clamp
 from tinyt.tensor import Tensor, prim
@@ -111,7 +111,7 @@ def linspace(
     """``steps`` evenly spaced values from ``start`` to ``end``, both included."""
     target = dtype_for(dtype, out)
     values = _evenly("linspace", start, end, steps, target)
-    return placed("linspace", write_out(out, to_dtype(values, target)), place)
+    return placed("linspace", write_out(out, values), place)
 
 
 def logspace(
@@ -126,14 +126,19 @@ def logspace(
 ) -> Tensor:
     """``base`` to the power of ``steps`` evenly spaced exponents from ``start`` to ``end``."""
     target = dtype_for(dtype, out)
-    values = prim.pow(float(base), _evenly("logspace", start, end, steps, target))
-    return placed("logspace", write_out(out, to_dtype(values, target)), place)
+    values = _evenly("logspace", start, end, steps, target, float(base))
+    return placed("logspace", write_out(out, values), place)
 
 
 def _evenly(
-    op: str, start: Number | Tensor, end: Number | Tensor, steps: int, target: DType
+    op: str,
+    start: Number | Tensor,
+    end: Number | Tensor,
+    steps: int,
+    target: DType,
+    base: float | None = None,
 ) -> Tensor:
-    """Evenly spaced float64 values, from both ends to the middle: the last is exactly ``end``.
+    """Evenly spaced values, or ``base`` to the power of such, computed in float64.
 
     For an integer ``target`` the ends are cut to integers first, as in PyTorch.
     """
@@ -146,6 +151,16 @@ def _evenly(
         for value in ends[:steps]:
             require_held(op, value, target)
         first, last = float(int(first)), float(int(last))
+
+    def made() -> Tensor:
+        values = _from_both_ends(first, last, steps, whole)
+        return to_dtype(values if base is None else prim.pow(base, values), target)
+
+    return in_float64(made)
+
+
+def _from_both_ends(first: float, last: float, steps: int, whole: bool) -> Tensor:
+    """Evenly spaced float64 values, from both ends to the middle: the last is exactly ``last``."""
     step = (last - first) / (steps - 1) if steps > 1 else 0.0
     low = prim.iota(steps, float64, first, step, 0, 0)
     if steps < 2:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from tinyt._tensor import dtype as DType
 from tinyt.dtypes import float64, get_default_dtype
-from tinyt.ops.common import Placement, placed, to_dtype
+from tinyt.ops.common import Placement, in_float64, placed, to_dtype
 from tinyt.tensor import Tensor, prim
 
 if TYPE_CHECKING:
@@ -37,8 +37,12 @@ def _window(
     if length <= 1:
         return placed(op, prim.fill((length,), target, 1.0, 1), place)
     last = length if periodic else length - 1
-    x = prim.iota(length, float64, 0.0, 1.0, 0, 1) / last
-    return placed(op, to_dtype(weights(x), target), place)
+
+    def made() -> Tensor:
+        x = prim.iota(length, float64, 0.0, 1.0, 0, 1) / last
+        return to_dtype(weights(x), target)
+
+    return placed(op, in_float64(made), place)
 
 
 def _turned(x: Tensor, turns: int = 1) -> Tensor:

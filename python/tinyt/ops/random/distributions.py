@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tinyt import _core, _tensor
+from tinyt import _tensor
 from tinyt._autograd import zero_gradient
 from tinyt._core import is_recording
 from tinyt.dtypes import float32, float64
-from tinyt.ops.common import to_dtype, write_out
+from tinyt.ops.common import has_float64, to_dtype, write_out
 from tinyt.ops.random.draws import draw, draw_into, need_floats, working_dtype
 from tinyt.random import Generator
 from tinyt.tensor import Tensor, method, prim
@@ -145,7 +145,7 @@ def multinomial(
             f"multinomial: cannot draw {num_samples} of {categories} categories "
             f"{'with' if replacement else 'without'} replacement"
         )
-    if not _core.has_kernel("add", float64, _tensor.number_of_device(input.device)):
+    if not has_float64(input.device):
         with _tensor.device("cpu"):
             weights = input.detach().cpu()
             drawn = multinomial(weights, num_samples, replacement, generator=generator)

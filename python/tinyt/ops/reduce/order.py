@@ -8,7 +8,7 @@ from typing import overload
 
 from tinyt._core import DimError, DTypeError, OutOfRangeError
 from tinyt.dtypes import float64
-from tinyt.ops.common import Number, need_tensor, wrap_dim, write_out
+from tinyt.ops.common import Number, has_float64, need_tensor, on_device, wrap_dim, write_out
 from tinyt.ops.results import returned
 from tinyt.printing import abbreviated
 from tinyt.return_types import ValuesIndices
@@ -241,6 +241,9 @@ def _interpolate(values: Tensor, row: Tensor, interpolation: str, ignore_nan: bo
     last = values.dim() - 1
     size, count = values.shape[-1], row.numel()
     if size > _EXACT_RANKS:
+        if not has_float64(values.device):
+            on_cpu = _interpolate(values.cpu(), row.cpu(), interpolation, ignore_nan)
+            return on_device(on_cpu, values.device)
         row = prim.cast(row, float64)
     nans = prim.isnan(values.detach())
     if ignore_nan:

@@ -128,6 +128,7 @@ cdef class BackwardPass:
     cpdef run(self, bint retain_graph):
         """Visits every node that a gradient reaches."""
         cdef CreationDevice place   # as it was after the pass
+        place.enter(t_device)       # Cython leaves out what nothing uses
         self.place = code_of(t_device)
         self.visit(retain_graph)
 

@@ -32,16 +32,20 @@ cdef tuple open_hooks():
     return <tuple>stack[len(stack) - 1]
 
 
-cdef TensorBase unpack_with(object unpack, object packed):
-    x = unpack(packed)
+cdef TensorBase unpack_with(object unpack, tuple kept):
+    cdef CreationDevice place
+    place.enter(device_of(<int64_t>kept[1]))
+    x = unpack(kept[0])
     if not isinstance(x, TensorBase):
         raise TypeError(
             f"saved_tensors_hooks: unpack must return a Tensor, got {type(x).__name__}")
     return <TensorBase>x
 
 
-cdef object pack_with(object pack, const CTensor& t):
-    """What a pack hook makes of a tensor; what the hook computes is not on the tape."""
+cdef tuple pack_with(object pack, const CTensor& t):
+    """What a pack hook makes of a tensor, and where this thread makes tensors: the other hook is
+    called as if there, as it may run the forward's own code. What the hook computes is not on the
+    tape."""
     cdef uint64_t version = t.version()
     cdef bint mode = grad_mode()
     set_grad_mode(False)
@@ -55,7 +59,7 @@ cdef object pack_with(object pack, const CTensor& t):
         raise RuntimeError(
             "saved_tensors_hooks: a saved tensor pack hook is modifying its input in place, which "
             "would change what other operations read; write to a clone of it")
-    return packed
+    return packed, code_of(t_device)
 
 
 cdef pack_saved(Node node):

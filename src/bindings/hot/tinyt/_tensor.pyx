@@ -352,7 +352,6 @@ cdef class TensorBase:
     def _assign(self, source):
         """Writes ``source`` (broadcast, converted) into this tensor."""
         cdef Operands args
-        cdef Attrs attrs
         cdef TensorBase src
         cdef Node node = None
         check_inplace(self)
