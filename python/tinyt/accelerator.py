@@ -46,7 +46,6 @@ __all__ = [
 ]
 
 _current = threading.local()  # .index: of this thread's device
-IN_THE_TREE = ("opencl", "webgpu")  # kinds that are registered when a tensor is made there first
 
 
 class DeviceInfo(NamedTuple):
@@ -66,13 +65,13 @@ def devices() -> list[DeviceInfo]:
     >>> tinyt.devices()[0].name
     'cpu'
     """
-    places = [Device("cpu")]
+    places, ours = [Device("cpu")], _tensor.kinds_of_build()
     for kind in _tensor.device_kinds():
-        if kind not in IN_THE_TREE:
+        if kind not in ours:
             places += [Device(kind, i) for i in range(_tensor.device_count(kind))]
     found = [DeviceInfo(str(place), *_tensor.device_facts(place), "") for place in places]
     _tensor.find_webgpu_library()
-    for kind in IN_THE_TREE:
+    for kind in ours:
         try:
             facts = _core.look_for_devices(kind)
         except DeviceError as error:

@@ -1,7 +1,10 @@
 // Devices by name, for Python's objects of them.
 #pragma once
 
+#include <algorithm>
+#include <iterator>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -36,11 +39,26 @@ inline bool device_has_numbers(int64_t kind) {
   const Runtime* runtime = find_runtime(static_cast<DeviceKind>(kind));
   return runtime && runtime->has_numbers();
 }
+// The kinds of devices with memory that are of this build, and registered when they are named
+// first.
+struct KindOfBuild {
+  std::string_view name;
+  void (*bring)();
+  const Runtime& (*find)();  // without registering it
+};
+inline constexpr KindOfBuild kKindsOfBuild[] = {
+    {"opencl", opencl::register_opencl, opencl::find_opencl},
+    {"webgpu", webgpu::register_webgpu, webgpu::find_webgpu}};
+inline std::vector<std::string> kinds_of_build() {
+  std::vector<std::string> names;
+  for (const KindOfBuild& kind : kKindsOfBuild) names.emplace_back(kind.name);
+  return names;
+}
 // Brings a kind of device that is registered when it is named first.
 inline void need_device_kind(const std::string& name) {
   if (name == "meta") meta::register_meta();
-  if (name == "opencl") opencl::register_opencl();
-  if (name == "webgpu") webgpu::register_webgpu();
+  for (const KindOfBuild& kind : kKindsOfBuild)
+    if (kind.name == name) kind.bring();
 }
 // What is to be told of a kind of device that is there now; mostly empty.
 inline std::string take_device_warning(const std::string& name) {
@@ -49,8 +67,9 @@ inline std::string take_device_warning(const std::string& name) {
 }
 // (hardware, bytes of memory or 0) of the devices of such a kind, which is not registered by that.
 inline std::vector<std::pair<std::string, int64_t>> look_for_devices(const std::string& name) {
-  require(name == "opencl" || name == "webgpu", ErrorKind::Value, "no kind ", name, " in the tree");
-  const Runtime& runtime = name == "opencl" ? opencl::find_opencl() : webgpu::find_webgpu();
+  const auto kind = std::ranges::find(kKindsOfBuild, name, &KindOfBuild::name);
+  require(kind != std::end(kKindsOfBuild), ErrorKind::Value, "no kind ", name, " in this build");
+  const Runtime& runtime = kind->find();
   std::vector<std::pair<std::string, int64_t>> found;
   for (int i = 0; i < runtime.device_count(); ++i) {
     const DeviceProperties properties = runtime.properties(i);

@@ -89,6 +89,7 @@ HOT_TYPES = {
     "device_facts": "tuple[str, int]",
     "find_webgpu_library": "None",
     "device_kinds": "list[str]",
+    "kinds_of_build": "list[str]",
     "Node.device_code": "int",
     "device.__exit__": "None",
     "Node.shape": "tuple[int, ...]",

@@ -8,9 +8,8 @@ from collections.abc import Callable
 from functools import partial, wraps
 from typing import Any, TypeVar
 
-from tinyt._tensor import autocast_state, device_count, set_autocast_state
+from tinyt._tensor import autocast_state, device_count, kinds_of_build, set_autocast_state
 from tinyt._tensor import dtype as DType
-from tinyt.accelerator import IN_THE_TREE
 from tinyt.dtypes import bfloat16, float16, float64
 from tinyt.nesting import deeper
 from tinyt.ops.autocast import clear_autocast_cache
@@ -38,7 +37,7 @@ def _kind(device_type: str) -> str:
     if not isinstance(device_type, str):
         raise TypeError(f"autocast: device_type must be a str, got {type(device_type).__name__}")
     kind = device_type.partition(":")[0]
-    if device_count(kind) or kind in IN_THE_TREE:
+    if device_count(kind) or kind in kinds_of_build():
         return "cpu"  # one state for it and the other devices that this build and libraries bring
     if kind != "cpu" and kind not in OTHER_DEVICES:
         raise RuntimeError(

@@ -56,6 +56,7 @@ cdef extern from "devices.h" namespace "tinyt":
     int64_t device_count_of(int64_t) except +raise_python_error
     cbool device_has_numbers(int64_t)
     void need_device_kind(const string&) except +raise_python_error
+    vector[string] c_kinds_of_build "tinyt::kinds_of_build"()
     string take_device_warning(const string&) except +raise_python_error
     void set_webgpu_library "tinyt::webgpu::set_library"(const string&) except +raise_python_error
     string device_names() except +raise_python_error

@@ -291,6 +291,11 @@ def device_kinds():
                       if device_has_numbers(kind)]
 
 
+def kinds_of_build():
+    """Those of this build, whether they are known so far or not, without the CPU."""
+    return [name.decode() for name in c_kinds_of_build()]
+
+
 def device_facts(device place not None):
     """(name of the hardware, bytes of its memory or 0)."""
     return device_hardware(place.code()).decode(), device_bytes(place.code())
