@@ -559,8 +559,8 @@ def cumsum(x: Tensor, dim: int) -> Tensor:
 def scatter_add(x: Tensor, index: Tensor, src: Tensor, dim: int) -> Tensor:
     """Adds both parts at the index of a number."""
     if x.dim() == 0:
-        line = [prim.reshape(t, (1,)) for t in (x, index, src)]
-        return prim.reshape(scatter_add(*line, 0), ())
+        line, at, more = (prim.reshape(t, (1,)) for t in (x, index, src))
+        return prim.reshape(scatter_add(line, at, more, 0), ())
     shape = tuple(index.shape)
     places = prim.expand(prim.reshape(index, (*shape, 1)), (*shape, 2))
     sums = prim.scatter_add(prim.view_as_real(x), places, prim.view_as_real(src), dim % x.dim())
