@@ -494,11 +494,14 @@ def pow(x: Tensor, y: Tensor) -> Tensor:
     grows with |y log x|."""
     (a, b), (c, d) = pair(x), pair(y)
     long, turn, length = log_size(a, b), prim.atan2(b, a), prim.hypot(a, b)
-    grown, angle = c * long - d * turn, d * long + c * turn
+    lift, fall, angle = c * long, d * turn, d * long + c * turn
     cosine, sine = prim.cos(angle), prim.sin(angle)
-    height = prim.pow(length, c) * prim.exp(prim.neg(d) * turn)
-    plain = (prim.abs(long) > 0.5) & prim.isfinite(height) & (height != 0) & prim.isfinite(length)
-    real, imag = turned_by(grown, angle, cosine, sine)
+    # Better than by the sum of exponents where neither factor is at an end of the range, nor |x|
+    # close to 1, where a power enlarges its rounding.
+    height, (far, _, most, _) = prim.pow(length, c) * prim.exp(prim.neg(fall)), range_of(length)
+    plain = (prim.abs(long) > 0.5) & (length < far) & (length > 1 / far)
+    plain = plain & (size(lift, fall) < most - 8) & prim.isfinite(height)
+    real, imag = turned_by(lift - fall, angle, cosine, sine)
     real = prim.where(plain, height * cosine, real)
     imag = prim.where(plain & (angle != 0), height * sine, imag)
     nought, gain = (a == 0) & (b == 0), prim.where(c > 0, 0.0, number(math.nan, length))
