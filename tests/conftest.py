@@ -34,8 +34,8 @@ DRAWS = [
     row["name"] for row in tinyt._core.op_table() if "random" in row["flags"] and row["inputs"] > 0
 ]
 
-# Devices with kernels of src/gpu, and the dtypes that they have no arithmetic of.
-GPUS = {"opencl": "complex", "webgpu": "complex|float64"}
+# Devices with kernels of src/gpu, and a pattern of the dtypes that they have no arithmetic of.
+GPUS = {"opencl": "none", "webgpu": "float64|complex128"}
 
 FAILED = pytest.StashKey[bool]()
 
@@ -56,10 +56,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption(
         "--lacks",
-        choices=["nothing", "fused", "all"],
+        choices=["nothing", "fused", "complex", "all"],
         default="nothing",
-        help="with --device host2, which rows that has no kernel for: decompositions, and then the "
-        "CPU, run in their place",
+        help="with --device host2, which rows that has no kernel for, or none for complex numbers: "
+        "decompositions, and then the CPU, run in their place",
     )
     group.addoption("--choice", type=int, default=0, help="seed of which part --sample runs")
     group.addoption("--seed", type=int, default=0, help="seed of test data")
@@ -90,6 +90,8 @@ def lack_kernels(config: pytest.Config) -> None:
     lacks = config.getoption("--lacks")
     if lacks == "fused":
         os.environ["HOST2_LACKS"] = ",".join(host2.FUSED)
+    elif lacks == "complex":
+        os.environ["HOST2_LACKS"] = ",".join(host2.COMPLEX)
     elif lacks == "all":
         os.environ["HOST2_LACKS"] = "*"
         use_host_fallback(config)

@@ -30,6 +30,19 @@ def same(x, expected):
     assert_same_bits(x, expected)
 
 
+def test_complex_numbers_need_no_cpu(place):
+    """Their arithmetic is that of their parts, in a process where the CPU may not help."""
+    assert os.environ.get("TINYT_HOST_FALLBACK") != "1"
+    x = tinyt.tensor([1 + 2j, -3j])
+    y = x.to(place)
+    same(y * 2j + 1, x * 2j + 1)
+    same(y @ y.conj(), x @ x.conj())
+    same(y == x[0].item(), x == x[0].item())
+    y.mul_(1j)
+    same(y, x * 1j)
+    np.testing.assert_allclose(y.exp().log().cpu().numpy(), (x * 1j).numpy(), rtol=1e-6)
+
+
 def test_copies_keep_the_bits_of_nans(place):
     for dtype, whole in ((tinyt.float32, tinyt.int32), (tinyt.float16, tinyt.int16)):
         bits = tinyt.tensor([0x7FA12345 if dtype is tinyt.float32 else 0x7D23, -1], dtype=whole)

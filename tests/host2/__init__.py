@@ -13,6 +13,12 @@ from tinyt import _core
 
 HERE = Path(__file__).parent
 FUSED = [row["name"] for row in _core.op_table() if "fused" in row["flags"]]
+COMPLEX = [
+    f"{row['name']}.{dtype}"
+    for row in _core.op_table()
+    if "complex" in row["flags"]
+    for dtype in ("complex64", "complex128")
+]
 
 
 @cache

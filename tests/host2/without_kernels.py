@@ -209,6 +209,25 @@ def test_a_dtype_without_a_kernel() -> None:
 
 
 @decomposed
+def test_complex_numbers_without_a_kernel() -> None:
+    """Operations on their parts, in the device's memory; an error has both names."""
+    x = tinyt.tensor([[1 + 2j, 3 - 1j], [0.5j, -2]])
+    y = x.to(PLACE)
+    kept = _core.kept_decompositions()[1]
+    equal(y * y.T, x * x.T)
+    equal(y * y, x * x)
+    equal(y[0] * 2.0, x[0] * 2.0)
+    assert _core.kept_decompositions()[1] == kept + 2  # one for two matrices, one for a number
+    y.mul_(1j)
+    equal(y, x * 1j)
+    with pytest.raises(
+        NotImplementedError,
+        match=r"acosh of complex128 by its parts: asinh: no kernel for float64 on host2:1 \(TINYT_",
+    ):
+        tinyt.acosh(x.to(tinyt.complex128).to(PLACE))
+
+
+@decomposed
 def test_a_step_that_fails_counts_nothing() -> None:
     w, g, m, v = (tinyt.ones(3, device=PLACE) for _ in range(4))
     step = tinyt.tensor(0.0)

@@ -330,3 +330,9 @@ def test_many_launches_wait_for_nobody():
 def test_what_it_lacks_says_so():
     with pytest.raises(NotImplementedError, match=r"add: no kernel for float64 on webgpu:0 \("):
         tinyt.ones(3, dtype=tinyt.float64, device=DEVICE) + 1
+    x = tinyt.ones(3, dtype=tinyt.complex128, device=DEVICE)
+    lack = r"no kernel for complex128 on webgpu:0, nor for float64 \("
+    for name in ("mul", "exp", "sum", "matmul"):
+        args = (x, x) if name in ("mul", "matmul") else (x,)
+        with pytest.raises(NotImplementedError, match=f"{name}: {lack}"):
+            getattr(tinyt, name)(*args)

@@ -39,7 +39,8 @@ Cache& cache() {
 }
 
 Key key_of(OpId op, std::span<const Tensor> operands, const Attrs& attrs) {
-  Key key{static_cast<int64_t>(op), std::ssize(operands)};
+  // Numbers may be computed in the default dtype.
+  Key key{static_cast<int64_t>(op), std::ssize(operands), static_cast<int64_t>(default_dtype())};
   for (const Tensor& t : operands)
     key.push_back(int64_t{t.rank()} << 16 | static_cast<int64_t>(t.dtype()) << 1 |
                   t.impl()->is_scalar);
@@ -72,10 +73,17 @@ void keep(Key key, Kept made) {
 }
 
 // Operands of a scalar row in the dtype that they promote to. Numbers stay, for whom a half would
-// be too narrow, unless there is nothing else.
+// be too narrow, unless there is nothing else. What is real beside complex numbers stays real, in
+// the dtype of their parts.
 void promote_operands(OpId op, const Attrs& attrs, std::vector<Tensor>& operands) {
   Inferred inferred;
   infer(op, operands, attrs, inferred);
+  if (const DType compute = inferred.compute; is_complex(compute)) {
+    const size_t first = has_flag(op, op_flags::predicate_first) ? 1 : 0;
+    for (Tensor& t : std::span(operands).subspan(first))
+      t = cast(t, is_complex(t.dtype()) ? compute : real_of(compute));
+    return;
+  }
   const bool numbers = std::ranges::all_of(operands, [](const Tensor& t) { return t.rank() == 0; });
   for (Tensor& t : operands)
     if (t.rank() > 0 || (numbers && !t.impl()->is_scalar)) t = cast(t, inferred.compute);

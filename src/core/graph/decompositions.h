@@ -1,6 +1,7 @@
-// Fused rows in other operations. The front end says once what a row is made of, for each kind of
-// call (attributes, dtypes and ranks of the operands); that is recorded, kept, and run from then
-// on: by calls on devices that have no kernel for the row, and by a pass over graphs.
+// Fused rows, and rows of complex numbers, in other operations. The front end says once what a row
+// is made of, for each kind of call (attributes, dtypes and ranks of the operands); that is
+// recorded, kept, and run from then on: by calls on devices that have no kernel for the row, and by
+// a pass over graphs.
 #pragma once
 
 #include <memory>

@@ -34,6 +34,15 @@ std::string lack_of(std::string_view op, Device device, std::string_view dtype =
   return text + " on " + std::string(name_of(device));
 }
 
+// Whether a device computes on the real and imaginary parts of complex numbers.
+bool takes_parts(DType compute, Device device) {
+  return kernels_of(device).takes(OpId::add, real_of(compute));
+}
+
+bool is_of_parts(OpId op, DType compute) {
+  return is_complex(compute) && has_flag(op, op_flags::complex);
+}
+
 // Before a call runs on the CPU instead: NotImplementedError where that is not wanted, or there are
 // no elements to take there.
 void leave_device(const std::string& lack, Device device, std::atomic<bool>& warned) {
@@ -120,9 +129,18 @@ Outputs run_without_kernel(OpId op, std::span<const Tensor> inputs, const Inferr
   Decompose decompose = g_decompose;
   if (has_flag(op, op_flags::fused) && decompose)
     return run_decomposed(decompose, op, inputs, inferred, device);
+  const DType compute = inferred.compute;
+  const bool of_parts = is_of_parts(op, compute);
+  if (of_parts && decompose && takes_parts(compute, device)) try {
+      return run_decomposed(decompose, op, inputs, inferred, device);
+    } catch (const Error& error) {  // names the operation on parts, which the user has not called
+      if (error.kind() != ErrorKind::NotImplemented) throw;
+      fail(error.kind(), name_of(op), " of ", name_of(compute), " by its parts: ", error.what());
+    }
   const bool has_row = kernels_of(device).row(op) != nullptr;
-  leave_device(lack_of(name_of(op), device, has_row ? name_of(inferred.compute) : ""), device,
-               g_warned[static_cast<size_t>(op)]);
+  std::string lack = lack_of(name_of(op), device, has_row ? name_of(compute) : "");
+  if (has_row && of_parts) lack += ", nor for " + std::string(name_of(real_of(compute)));
+  leave_device(lack, device, g_warned[static_cast<size_t>(op)]);
   return run_on_host(op, inputs, inferred, device);
 }
 

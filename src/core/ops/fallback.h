@@ -1,6 +1,7 @@
 // Calls that a device has no kernel for, or not for as many operands. A fused row runs as its
-// decomposition; what is left runs on the CPU where the user asks for that (TINYT_HOST_FALLBACK=1,
-// which warns once an operation).
+// decomposition, and so does arithmetic of complex numbers where the device computes on their
+// parts; what is left runs on the CPU where the user asks for that (TINYT_HOST_FALLBACK=1, which
+// warns once an operation).
 #pragma once
 
 #include <span>
@@ -13,7 +14,8 @@
 
 namespace tinyt {
 
-// The results of a fused row, of operands on that device or numbers. The graph registers it.
+// The results of a row that has a decomposition, of operands on that device or numbers. The graph
+// registers it.
 using Decompose = std::vector<Tensor> (*)(OpId op, std::span<const Tensor> inputs,
                                           const Attrs& attrs, Device device);
 void register_decompose(Decompose decompose);

@@ -56,6 +56,13 @@ def pow(x: Array, y: Array) -> Array:
     return np.where(y >= 0, np.power(x, np.maximum(y, 0)), of_ones).astype(x.dtype)
 
 
+def _log_of_power(want: Array, x: Array, y: Array) -> Array:
+    """Of complex numbers, which errors grow with: they are made of logarithms."""
+    if np.asarray(want).dtype.kind != "c":
+        return 0.0
+    return abs(want) * np.where(np.asarray(x) == 0, 0.0, abs(y * np.log(x)))
+
+
 def angle(x: Array) -> Array:
     """Of a real -0 it is 0, as of what is not below 0."""
     return np.angle(x) if x.dtype.kind == "c" else np.angle(x + 0.0)
@@ -132,7 +139,7 @@ ROWS = {
     "angle": Row(angle),
     "logaddexp": Row(sized(np.logaddexp, lambda _, x, y: abs(np.fmax(x, y)) + 1)),
     "logaddexp2": Row(sized(np.logaddexp2, lambda _, x, y: abs(np.fmax(x, y)) + 1)),
-    "pow": Row(pow),
+    "pow": Row(sized(pow, _log_of_power)),
     "log1p": Row(lambda x: Sized(np.log1p(x), 1.0 if x.dtype.kind == "c" else 0.0)),
     "reciprocal": Row(reciprocal),
     "rsqrt": Row(rsqrt),
