@@ -61,6 +61,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="with --device host2, which rows that has no kernel for, or none for complex numbers: "
         "decompositions, and then the CPU, run in their place",
     )
+    group.addoption(
+        "--part",
+        type=as_part,
+        default=(1, 1),
+        metavar="K/N",
+        help="the K-th of N parts of the tests that run, which are the same at every run",
+    )
     group.addoption("--choice", type=int, default=0, help="seed of which part --sample runs")
     group.addoption("--seed", type=int, default=0, help="seed of test data")
 
@@ -103,8 +110,16 @@ def use_host_fallback(config: pytest.Config, lack: str = "") -> None:
     config.addinivalue_line("filterwarnings", f"ignore:{lack}.*it runs on the CPU:RuntimeWarning")
 
 
+def as_part(text: str) -> tuple[int, int]:
+    """(number of the part, from 1; how many there are)."""
+    number, count = (int(word) for word in text.split("/"))
+    if not 1 <= number <= count:
+        raise ValueError(text)
+    return number, count
+
+
 def pytest_report_header(config: pytest.Config) -> str:
-    names = ("--device", "--lacks", "--sample", "--choice", "--seed")
+    names = ("--device", "--lacks", "--part", "--sample", "--choice", "--seed")
     return "tinyt: " + " ".join(f"{name} {config.getoption(name)}" for name in names)
 
 
@@ -122,10 +137,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=here)
         items[:] = [i for i in items if i not in set(here)]
     fraction, choice = config.getoption("--sample"), config.getoption("--choice")
-    if fraction >= 1.0:
+    part, parts = config.getoption("--part")
+    if fraction >= 1.0 and parts == 1:
         return
+
     # By node id, so that the choice does not depend on what else is collected.
-    kept = [i for i in items if random.Random(f"{choice} {i.nodeid}").random() < fraction]
+    def is_kept(item: pytest.Item) -> bool:
+        if zlib.crc32(item.nodeid.encode()) % parts != part - 1:
+            return False
+        return random.Random(f"{choice} {item.nodeid}").random() < fraction
+
+    kept = [i for i in items if is_kept(i)]
     config.hook.pytest_deselected(items=[i for i in items if i not in set(kept)])
     items[:] = kept
 
