@@ -265,6 +265,38 @@ def test_long_windows(place):
         np.testing.assert_allclose(got.cpu(), np.linalg.solve(ones, b), rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int32", "int64"])
+def test_products_of_any_size(place, dtype):
+    """At the edges of tiles, of operands along rows, along columns and in batches."""
+    dtype = getattr(tinyt, dtype)
+    if dtype is tinyt.float64 and dtype not in computed_dtypes(place):
+        return
+    draw = np.random.default_rng(1)
+
+    def check(x, y):
+        x, y = (tinyt.from_numpy(a).to(dtype) for a in (x, y))
+        got, exact = (x.to(place) @ y.to(place)).cpu().double(), x.double() @ y.double()
+        if not dtype.is_floating_point:
+            assert (got == exact).all()
+        else:
+            size = (x.double().abs() @ y.double().abs()).clamp(min=1e-30)
+            assert ((got - exact).abs() <= size * tinyt.finfo(dtype).eps * x.shape[-1]).all()
+
+    for m, k, n in (
+        (1, 1, 1),
+        (33, 17, 31),
+        (64, 64, 64),
+        (65, 130, 100),
+        (1, 70, 66),
+        (66, 70, 1),
+    ):
+        x, y = draw.integers(-9, 10, (m, k)), draw.integers(-9, 10, (k, n))
+        for x_of, y_of in ((x, y), (np.asfortranarray(x), y), (x, np.asfortranarray(y))):
+            check(x_of, y_of)
+    check(draw.integers(-9, 10, (3, 1, 40, 20)), draw.integers(-9, 10, (5, 20, 70)))
+    check(draw.integers(-9, 10, (80, 60))[::2, 1::3], draw.integers(-9, 10, (20, 99))[:, ::3])
+
+
 def test_a_network_trains_as_on_the_cpu(place):
     losses = []
     for device in ("cpu", place):

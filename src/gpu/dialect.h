@@ -85,6 +85,10 @@ struct Dialect {
   // The number of the thread, each of which takes a row, or some elements of one where nothing is
   // reduced; empty: one thread takes all.
   std::string_view thread;
+  // Memory of $E items that the threads of a group share, in front of a kernel where `apart`; where
+  // all of them wait for each other. Empty: they cannot. A product of floats $A * $B added to $C,
+  // rounded once or twice.
+  std::string_view shared = "", barrier = "", multiply_add = "";
   // Whether compilers make vectors of the loops of a thread.
   bool vectors = false;
   // Vectors of so many floats as values of the language: their type, one of equal elements $E, from

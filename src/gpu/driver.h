@@ -17,6 +17,8 @@
 namespace tinyt::gpu {
 
 inline constexpr int64_t kManyTurns = INT64_MAX;
+// Threads that may share memory: those of `kGroupThreads` numbers from a multiple of that on.
+inline constexpr int64_t kGroupThreads = 64;
 
 // How work is shared out among threads.
 struct LaunchModel {
@@ -28,6 +30,7 @@ struct LaunchModel {
   // or there is none.
   int64_t most_turns = kManyTurns;
   int64_t stream_bytes = INT64_MAX;  // results so large go past the caches
+  bool shares_memory = false;        // whether groups of threads do
 
   // Whether neighbouring threads should take neighbouring elements.
   bool by_element() const { return least_block == 1; }

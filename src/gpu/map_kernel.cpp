@@ -135,4 +135,29 @@ void MapKernel::run(int64_t count, FunctionRef<void()> body, int64_t least) {
   driver_.launch(built, device_.index, memory_, words_, ceil_div(count, block));
 }
 
+void MapKernel::share(ScalarType type, const std::string& name, int64_t size) {
+  shared_.push_back(filled(dialect().shared,
+                           {{'T', write().type(type)}, {'N', name}, {'E', std::to_string(size)}}));
+}
+
+void MapKernel::run_groups(int64_t groups, FunctionRef<void()> body) {
+  BuiltKernel& built = built_kernel(device_, key_, {memory_.size(), words_.size()}, [&] {
+    const ScalarType index = dialect().index;
+    const std::string size = std::to_string(kGroupThreads);
+    const auto declare = [&] {
+      for (const std::string& line : shared_) write().line(line);
+    };
+    if (dialect().apart) declare();
+    write().open_kernel(kKernelName, arguments_, words_.size());
+    if (!dialect().apart) declare();
+    write().constant(index, "thread", write().thread());
+    write().constant(index, "group", "thread / " + size);
+    write().constant(index, "lane", "thread % " + size);
+    body();
+    write().close();
+    return whole_source({functions(), write().text()}, dialect());
+  });
+  driver_.launch(built, device_.index, memory_, words_, groups * kGroupThreads);
+}
+
 }  // namespace tinyt::gpu

@@ -74,6 +74,12 @@ class MapKernel : public ValueSource {
   // `least`: elements that a core's thread takes at least.
   void run(int64_t count, FunctionRef<void()> body, int64_t least = kLeastElements);
 
+  // An array that the threads of a group share; one run by groups of `kGroupThreads`: `body` prints
+  // what a thread does, given its numbers "group", which may be beyond the last one, and "lane" in
+  // that, and gives it no arguments.
+  void share(ScalarType type, const std::string& name, int64_t size);
+  void run_groups(int64_t groups, FunctionRef<void()> body);
+
   static DType bits_type(DType t);
 
  private:
@@ -87,6 +93,7 @@ class MapKernel : public ValueSource {
   std::vector<SourceWriter::Argument> arguments_;
   std::vector<const Buffer*> memory_;
   std::vector<int64_t> words_;
+  std::vector<std::string> shared_;
   std::string faults_;  // the name of their memory
 };
 

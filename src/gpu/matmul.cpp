@@ -9,6 +9,7 @@
 #include "gpu/launch.h"
 #include "gpu/map_kernel.h"
 #include "gpu/scalar_source.h"
+#include "gpu/tiled_matmul.h"
 
 namespace tinyt::gpu {
 
@@ -220,9 +221,10 @@ void multiply(const Product& p, const Tensor& out) {
     piece.a = from(p.a, p.a_sum);
     piece.b = from(p.b, p.b_sum);
     piece.k = count;
-    if (first == 0) return multiply_some(piece, out);
+    const auto multiply = has_tiles(out.device()) ? multiply_by_tiles : multiply_some;
+    if (first == 0) return multiply(piece, out);
     const Tensor more = Tensor::empty(out.shape(), out.dtype(), out.device());
-    multiply_some(piece, more);
+    multiply(piece, more);
     add_into(out, more);
   });
 }

@@ -18,7 +18,6 @@ namespace {
 // core, so that none is idle at the end; results that its caches are too small for.
 constexpr int64_t kCpuBlock = 4096, kThreadsPerCore = 8, kStreamBytes = int64_t{16} << 20;
 constexpr int64_t kThreadsPerUnit = 2048;
-constexpr size_t kGroup = 64;  // threads, of a GPU's work group
 
 Memory memory_in(const Buffer& buffer) { return static_cast<Memory>(buffer.handle); }
 
@@ -249,7 +248,8 @@ const gpu::Dialect& OpenClDriver::dialect(int index) {
 gpu::LaunchModel OpenClDriver::launch_model(int index) {
   const OpenClDevice& on = devices_[static_cast<size_t>(index)];
   if (on.is_cpu) return {kCpuBlock, kThreadsPerCore * on.units, gpu::kManyTurns, kStreamBytes};
-  return {.least_block = 1, .threads = kThreadsPerUnit * on.units};
+  return {.threads = kThreadsPerUnit * on.units,
+          .shares_memory = on.most_group >= gpu::kGroupThreads};
 }
 
 size_t OpenClDriver::most_argument_bytes(int index) {
@@ -276,7 +276,7 @@ void OpenClDriver::launch(gpu::BuiltKernel& built, int index, std::span<const Bu
     check(api_.clSetKernelArg(kernel, number++, sizeof object, &object), "clSetKernelArg");
   }
   check(api_.clSetKernelArg(kernel, number, words.size_bytes(), words.data()), "clSetKernelArg");
-  const size_t group = on.is_cpu ? 1 : std::min(kGroup, on.most_group);
+  const size_t group = on.is_cpu ? 1 : std::min<size_t>(gpu::kGroupThreads, on.most_group);
   const size_t count = (static_cast<size_t>(threads) + group - 1) / group * group;
   enqueue(index, "clEnqueueNDRangeKernel", [&](Queue queue) {
     return api_.clEnqueueNDRangeKernel(queue, kernel, 1, nullptr, &count, &group, 0, nullptr,

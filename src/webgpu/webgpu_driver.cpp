@@ -19,7 +19,6 @@ constexpr size_t kWordsWindow = 1 << 10;  // that a launch may have
 constexpr size_t kWordsAlignment = 256;   // at most what an adapter asks for
 constexpr size_t kReadBytes = 4 << 20;    // that the host reads at once
 constexpr size_t kMostPlace = (size_t{1} << 31) - 4;
-constexpr int64_t kGroupThreads = 64;
 // One element a thread: neighbours read neighbouring ones at once.
 constexpr int64_t kManyThreads = int64_t{1} << 40;
 
@@ -105,6 +104,10 @@ void reduce_limits(Numbers&... limits) {
   (reduce(limits), ...);
 }
 
+// TINYT_WEBGPU_AS_GPU: an adapter that is a CPU gets the kernels of GPUs, too. To it the memory that
+// threads share is memory as any other.
+bool shares_memory(bool is_cpu) { return !is_cpu || std::getenv("TINYT_WEBGPU_AS_GPU") != nullptr; }
+
 // TINYT_WEBGPU_INT64=0: as of an adapter without 64-bit integers.
 bool may_have_int64() {
   const char* text = std::getenv("TINYT_WEBGPU_INT64");
@@ -137,6 +140,7 @@ WebGpuDriver::WebGpuDriver(const Api& api) : api_(api), forks_(fork_count()) {
       made.index = static_cast<int>(devices_.size()) - 1;
       made.adapter = adapter;
       made.name = name;
+      made.shares_memory = shares_memory(is_cpu);
       made.has_int64 = may_have_int64() && api_.wgpuAdapterHasFeature(adapter, kFeatureInt64) != 0;
       made.has_float64 = api_.wgpuAdapterHasFeature(adapter, kFeatureFloat64) != 0;
       api_.wgpuAdapterGetLimits(adapter, &made.limits);
@@ -491,7 +495,10 @@ const gpu::Dialect& WebGpuDriver::dialect(int index) {
 }
 
 gpu::LaunchModel WebGpuDriver::launch_model(int index) {
-  return {.least_block = 1, .threads = kManyThreads, .most_turns = opened(index).most_turns};
+  return {.least_block = 1,
+          .threads = kManyThreads,
+          .most_turns = opened(index).most_turns,
+          .shares_memory = opened(index).shares_memory};
 }
 
 gpu::BuiltKernel& WebGpuDriver::build(const std::string& source, std::string_view name, int index) {
@@ -612,7 +619,7 @@ void WebGpuDriver::encode(WebGpuDevice& on, WebGpuKernel& kernel,
     if (word != static_cast<int32_t>(word))
       fail_in_backend(ErrorKind::NotImplemented, "webgpu: a size of ", word,
                       ", which 32 bits do not hold");
-  const int64_t groups = ceil_div(threads, kGroupThreads),
+  const int64_t groups = ceil_div(threads, gpu::kGroupThreads),
                 lines = ceil_div(groups, int64_t{on.limits.groups_per_dimension});
   if (lines > on.limits.groups_per_dimension || threads >= int64_t{1} << 31)
     fail_in_backend(ErrorKind::NotImplemented, "webgpu: a kernel of ", threads, " threads");

@@ -59,7 +59,7 @@ class WebGpuDriver final : public gpu::Driver {
     Adapter adapter = nullptr;
     std::string name;
     Limits limits{};
-    bool has_int64 = false, has_float64 = false;
+    bool has_int64 = false, has_float64 = false, shares_memory = false;
 
     std::mutex mutex{};  // of all that follows
     DeviceHandle handle = nullptr;

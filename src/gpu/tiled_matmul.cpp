@@ -1,0 +1,192 @@
+// Products of matrices by groups of threads that share memory: a group makes a square tile of the
+// result. It loads a strip of each operand at a time, neighbouring threads neighbouring elements,
+// and each thread keeps a block of sums in registers.
+#include "gpu/tiled_matmul.h"
+
+#include <string>
+
+#include "gpu/launch.h"
+#include "gpu/map_kernel.h"
+#include "gpu/scalar_source.h"
+
+namespace tinyt::gpu {
+
+namespace {
+
+constexpr int kSide = 8;    // threads along a side of a tile
+constexpr int kStrip = 16;  // sums between two loads
+static_assert(kSide * kSide == kGroupThreads);
+
+// Elements of a side that a thread makes: more of them share what is loaded, but small products
+// would leave threads without work. Two strips of 8 bytes an element may be too much to share.
+int block_of(const Product& p, const Tensor& out, const LaunchModel& model) {
+  constexpr int kSmall = 4, kLarge = 8;
+  constexpr int64_t kTile = kSide * kLarge;
+  const int64_t tiles = ceil_div(p.m, kTile) * ceil_div(p.n, kTile) * numel_of(p.batch);
+  const bool is_large = p.m >= kTile && p.n >= kTile && tiles * kGroupThreads >= model.threads;
+  return is_large && size_of(out.dtype()) == 4 ? kLarge : kSmall;
+}
+
+class TilePrinter {
+ public:
+  TilePrinter(MapKernel& kernel, const Product& p, const Tensor& out, int block)
+      : kernel_(kernel),
+        write_(kernel.write()),
+        dtype_(out.dtype()),
+        type_(held_type(out.dtype())),
+        block_(block),
+        tile_(kSide * block),
+        pitch_(tile_ + 1),
+        a_{kernel.reads(p.a), kernel.word(p.a_row), kernel.word(p.a_sum), p.a_sum == 1, "row"},
+        b_{kernel.reads(p.b), kernel.word(p.b_column), kernel.word(p.b_sum), p.b_sum == 1,
+           "column"},
+        y_(kernel.writes(out)),
+        m_(kernel.word(p.m)),
+        n_(kernel.word(p.n)),
+        k_(kernel.word(p.k)),
+        down_(kernel.word(ceil_div(p.m, tile_))),
+        across_(kernel.word(ceil_div(p.n, tile_))),
+        batches_(kernel.word(numel_of(p.batch))) {
+    const Dims steps[] = {p.a_batch, p.b_batch};
+    places_ = kernel.places("batch", p.batch, steps);
+    kernel.share(type_, "rows", kStrip * pitch_);
+    kernel.share(type_, "columns", kStrip * pitch_);
+  }
+
+  void print() {
+    const ScalarType index = kernel_.dialect().index;
+    write_.constant(index, "batch", "group / " + across_ + " / " + down_);
+    first("row", m_, "group / " + across_ + " % " + down_);
+    first("column", n_, "group % " + across_);
+    write_.constant(index, "a_first", a_.view.first + " + " + places_[0]);
+    write_.constant(index, "b_first", b_.view.first + " + " + places_[1]);
+    write_.constant(index, "down", "lane / " + std::to_string(kSide));
+    write_.constant(index, "across", "lane % " + std::to_string(kSide));
+    for_each([&](int r, int c) {
+      write_.variable(type_, sum(r, c), literal(type_, 0, kernel_.dialect()));
+    });
+    write_.open_for(index, "k", "0", "k < " + k_, "k += " + std::to_string(kStrip));
+    load(a_, "a_first", "rows", m_);
+    load(b_, "b_first", "columns", n_);
+    write_.line(std::string(kernel_.dialect().barrier));
+    add_strip();
+    write_.line(std::string(kernel_.dialect().barrier));
+    write_.close();
+    store();
+  }
+
+ private:
+  struct Operand {
+    MapKernel::View view;
+    std::string step, sum_step;  // along its own dimension of the result, and along sums
+    bool sums_are_dense;
+    std::string own;
+  };
+
+  static std::string sum(int r, int c) { return numbered("sum", r) + numbered("_", c); }
+  template <class F>
+  void for_each(const F& body) const {
+    for (int r = 0; r < block_; ++r)
+      for (int c = 0; c < block_; ++c) body(r, c);
+  }
+
+  // The tile's first row or column; of a group that there is no tile for, the end of them.
+  void first(const std::string& own, const std::string& size, const std::string& number) {
+    write_.variable(kernel_.dialect().index, "first_" + own,
+                    "(" + number + ") * " + std::to_string(tile_));
+    write_.open_if("batch >= " + batches_);
+    write_.assign("first_" + own, size);
+    write_.close();
+  }
+
+  // A strip of an operand, sum by sum, zeros beyond its ends.
+  void load(const Operand& from, const std::string& first, const std::string& to,
+            const std::string& size) {
+    const ScalarType index = kernel_.dialect().index;
+    const std::string side = std::to_string(tile_), strip = std::to_string(kStrip);
+    write_.open_for(index, "i", "lane", "i < " + std::to_string(tile_ * kStrip),
+                    "i += " + std::to_string(kGroupThreads));
+    write_.constant(index, "at", from.sums_are_dense ? "i % " + strip : "i / " + side);
+    write_.constant(index, "line", from.sums_are_dense ? "i / " + strip : "i % " + side);
+    write_.variable(type_, "x", literal(type_, 0, kernel_.dialect()));
+    write_.open_if("first_" + from.own + " + line < " + size + " && k + at < " + k_);
+    const std::string place = first + " + (first_" + from.own + " + line) * " + from.step +
+                              " + (k + at) * " + from.sum_step;
+    write_.assign("x", kernel_.unpacked(from.view.dtype,
+                                        write_.element(from.view.dtype, from.view.name, place)));
+    write_.close();
+    write_.assign(to + "[at * " + std::to_string(pitch_) + " + line]", "x");
+    write_.close();
+  }
+
+  void add_strip() {
+    const std::string pitch = std::to_string(pitch_);
+    write_.open_count(kernel_.dialect().index, "at", "0", std::to_string(kStrip));
+    for (const bool row : {true, false})
+      for (int i = 0; i < block_; ++i)
+        write_.constant(type_, numbered(row ? "a" : "b", i) + "x",
+                        std::string(row ? "rows" : "columns") + "[at * " + pitch + " + " +
+                            (row ? "down" : "across") + " + " + std::to_string(i * kSide) + "]");
+    for_each([&](int r, int c) {
+      write_.assign(sum(r, c),
+                    product_added(numbered("a", r) + "x", numbered("b", c) + "x", sum(r, c)));
+    });
+    write_.close();
+  }
+  std::string product_added(const std::string& a, const std::string& b, const std::string& c) {
+    if (const auto pattern = kernel_.dialect().multiply_add; is_float(type_) && !pattern.empty())
+      return filled(pattern, {{'A', a}, {'B', b}, {'C', c}});
+    return kernel_.call_op(OpId::add, dtype_,
+                           kernel_.call_op(OpId::mul, dtype_, a + ", " + b) + ", " + c);
+  }
+
+  void store() {
+    const ScalarType index = kernel_.dialect().index;
+    for (int r = 0; r < block_; ++r) {
+      write_.open("");
+      write_.constant(index, "row", "first_row + down + " + std::to_string(r * kSide));
+      write_.open_if("row < " + m_);
+      write_.constant(index, "to", "(batch * " + m_ + " + row) * " + n_);
+      for (int c = 0; c < block_; ++c) {
+        const std::string column = "first_column + across + " + std::to_string(c * kSide);
+        write_.open_if(column + " < " + n_);
+        kernel_.set(y_, "to + " + column, sum(r, c));
+        write_.close();
+      }
+      write_.close();
+      write_.close();
+    }
+  }
+
+  MapKernel& kernel_;
+  SourceWriter& write_;
+  const DType dtype_;
+  const ScalarType type_;
+  const int block_, tile_, pitch_;  // lines of a strip lie in different banks
+  const Operand a_, b_;
+  const MapKernel::View y_;
+  const std::string m_, n_, k_, down_, across_, batches_;
+  std::vector<std::string> places_;
+};
+
+}  // namespace
+
+bool has_tiles(Device device) {
+  return !dialect_on(device).barrier.empty() &&
+         driver_of(device).launch_model(device.index).shares_memory;
+}
+
+void multiply_by_tiles(const Product& p, const Tensor& out) {
+  const Device device = out.device();
+  const int block = block_of(p, out, driver_of(device).launch_model(device.index));
+  const int64_t tile = int64_t{kSide} * block;
+  std::string key = "tiles";
+  for (const int64_t part : {int64_t{block}, int64_t{p.a_sum == 1}, int64_t{p.b_sum == 1}})
+    key += " " + std::to_string(part);
+  MapKernel kernel(device, key);
+  TilePrinter printer(kernel, p, out, block);
+  kernel.run_groups(numel_of(p.batch) * ceil_div(p.m, tile) * ceil_div(p.n, tile),
+                    [&] { printer.print(); });
+}
+
+}  // namespace tinyt::gpu
