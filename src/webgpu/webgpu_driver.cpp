@@ -104,8 +104,8 @@ void reduce_limits(Numbers&... limits) {
   (reduce(limits), ...);
 }
 
-// TINYT_WEBGPU_AS_GPU: an adapter that is a CPU gets the kernels of GPUs, too. To it the memory that
-// threads share is memory as any other.
+// TINYT_WEBGPU_AS_GPU: an adapter that is a CPU gets the kernels of GPUs, too. To it the memory
+// that threads share is memory as any other.
 bool shares_memory(bool is_cpu) { return !is_cpu || std::getenv("TINYT_WEBGPU_AS_GPU") != nullptr; }
 
 // TINYT_WEBGPU_INT64=0: as of an adapter without 64-bit integers.

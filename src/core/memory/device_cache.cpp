@@ -52,7 +52,8 @@ Buffer DeviceCache::take(size_t bytes) {
       return made;
     }
     if (attempt > 0) {
-      if (const size_t most = runtime_.properties(device_.index).most_bytes; most > 0 && size > most)
+      if (const size_t most = runtime_.properties(device_.index).most_bytes;
+          most > 0 && size > most)
         fail_in_backend(ErrorKind::OutOfMemory, "memory: ", name_of(device_), " gives at most ",
                         most, " bytes at once, asked for ", bytes, " bytes");
       fail_in_backend(ErrorKind::OutOfMemory, "memory: ", name_of(device_),
