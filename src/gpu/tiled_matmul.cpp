@@ -13,15 +13,15 @@ namespace tinyt::gpu {
 
 namespace {
 
-constexpr int kSide = 8;    // threads along a side of a tile
-constexpr int kStrip = 16;  // sums between two loads
-static_assert(kSide * kSide == kGroupThreads);
+constexpr int kTileSide = 8;    // threads along a side of a tile
+constexpr int kTileStrip = 16;  // sums between two loads
+static_assert(kTileSide * kTileSide == kGroupThreads);
 
 // Elements of a side that a thread makes: more of them share what is loaded, but small products
 // would leave threads without work. Two strips of 8 bytes an element may be too much to share.
 int block_of(const Product& p, const Tensor& out, const LaunchModel& model) {
   constexpr int kSmall = 4, kLarge = 8;
-  constexpr int64_t kTile = kSide * kLarge;
+  constexpr int64_t kTile = kTileSide * kLarge;
   const int64_t tiles = ceil_div(p.m, kTile) * ceil_div(p.n, kTile) * numel_of(p.batch);
   const bool is_large = p.m >= kTile && p.n >= kTile && tiles * kGroupThreads >= model.threads;
   return is_large && size_of(out.dtype()) == 4 ? kLarge : kSmall;
@@ -35,7 +35,7 @@ class TilePrinter {
         dtype_(out.dtype()),
         type_(held_type(out.dtype())),
         block_(block),
-        tile_(kSide * block),
+        tile_(kTileSide * block),
         pitch_(tile_ + 1),
         a_{kernel.reads(p.a), kernel.word(p.a_row), kernel.word(p.a_sum), p.a_sum == 1, "row"},
         b_{kernel.reads(p.b), kernel.word(p.b_column), kernel.word(p.b_sum), p.b_sum == 1,
@@ -49,8 +49,8 @@ class TilePrinter {
         batches_(kernel.word(numel_of(p.batch))) {
     const Dims steps[] = {p.a_batch, p.b_batch};
     places_ = kernel.places("batch", p.batch, steps);
-    kernel.share(type_, "rows", kStrip * pitch_);
-    kernel.share(type_, "columns", kStrip * pitch_);
+    kernel.share(type_, "rows", kTileStrip * pitch_);
+    kernel.share(type_, "columns", kTileStrip * pitch_);
   }
 
   void print() {
@@ -60,12 +60,12 @@ class TilePrinter {
     first("column", n_, "group % " + across_);
     write_.constant(index, "a_first", a_.view.first + " + " + places_[0]);
     write_.constant(index, "b_first", b_.view.first + " + " + places_[1]);
-    write_.constant(index, "down", "lane / " + std::to_string(kSide));
-    write_.constant(index, "across", "lane % " + std::to_string(kSide));
+    write_.constant(index, "down", "lane / " + std::to_string(kTileSide));
+    write_.constant(index, "across", "lane % " + std::to_string(kTileSide));
     for_each([&](int r, int c) {
       write_.variable(type_, sum(r, c), literal(type_, 0, kernel_.dialect()));
     });
-    write_.open_for(index, "k", "0", "k < " + k_, "k += " + std::to_string(kStrip));
+    write_.open_for(index, "k", "0", "k < " + k_, "k += " + std::to_string(kTileStrip));
     load(a_, "a_first", "rows", m_);
     load(b_, "b_first", "columns", n_);
     write_.line(std::string(kernel_.dialect().barrier));
@@ -103,8 +103,8 @@ class TilePrinter {
   void load(const Operand& from, const std::string& first, const std::string& to,
             const std::string& size) {
     const ScalarType index = kernel_.dialect().index;
-    const std::string side = std::to_string(tile_), strip = std::to_string(kStrip);
-    write_.open_for(index, "i", "lane", "i < " + std::to_string(tile_ * kStrip),
+    const std::string side = std::to_string(tile_), strip = std::to_string(kTileStrip);
+    write_.open_for(index, "i", "lane", "i < " + std::to_string(tile_ * kTileStrip),
                     "i += " + std::to_string(kGroupThreads));
     write_.constant(index, "at", from.sums_are_dense ? "i % " + strip : "i / " + side);
     write_.constant(index, "line", from.sums_are_dense ? "i / " + strip : "i % " + side);
@@ -121,12 +121,13 @@ class TilePrinter {
 
   void add_strip() {
     const std::string pitch = std::to_string(pitch_);
-    write_.open_count(kernel_.dialect().index, "at", "0", std::to_string(kStrip));
+    write_.open_count(kernel_.dialect().index, "at", "0", std::to_string(kTileStrip));
     for (const bool row : {true, false})
       for (int i = 0; i < block_; ++i)
         write_.constant(type_, numbered(row ? "a" : "b", i) + "x",
                         std::string(row ? "rows" : "columns") + "[at * " + pitch + " + " +
-                            (row ? "down" : "across") + " + " + std::to_string(i * kSide) + "]");
+                            (row ? "down" : "across") + " + " + std::to_string(i * kTileSide) +
+                            "]");
     for_each([&](int r, int c) {
       write_.assign(sum(r, c),
                     product_added(numbered("a", r) + "x", numbered("b", c) + "x", sum(r, c)));
@@ -144,11 +145,11 @@ class TilePrinter {
     const ScalarType index = kernel_.dialect().index;
     for (int r = 0; r < block_; ++r) {
       write_.open("");
-      write_.constant(index, "row", "first_row + down + " + std::to_string(r * kSide));
+      write_.constant(index, "row", "first_row + down + " + std::to_string(r * kTileSide));
       write_.open_if("row < " + m_);
       write_.constant(index, "to", "(batch * " + m_ + " + row) * " + n_);
       for (int c = 0; c < block_; ++c) {
-        const std::string column = "first_column + across + " + std::to_string(c * kSide);
+        const std::string column = "first_column + across + " + std::to_string(c * kTileSide);
         write_.open_if(column + " < " + n_);
         kernel_.set(y_, "to + " + column, sum(r, c));
         write_.close();
@@ -179,7 +180,7 @@ bool has_tiles(Device device) {
 void multiply_by_tiles(const Product& p, const Tensor& out) {
   const Device device = out.device();
   const int block = block_of(p, out, driver_of(device).launch_model(device.index));
-  const int64_t tile = int64_t{kSide} * block;
+  const int64_t tile = int64_t{kTileSide} * block;
   std::string key = "tiles";
   for (const int64_t part : {int64_t{block}, int64_t{p.a_sum == 1}, int64_t{p.b_sum == 1}})
     key += " " + std::to_string(part);
