@@ -19,11 +19,11 @@ static_assert(kTileSide * kTileSide == kGroupThreads);
 
 // Elements of a side that a thread makes: more of them share what is loaded, but small products
 // would leave threads without work. Two strips of 8 bytes an element may be too much to share.
-int block_of(const Product& p, const Tensor& out, const LaunchModel& model) {
+int block_of(const Product& p, const Tensor& out) {
   constexpr int kSmall = 4, kLarge = 8;
-  constexpr int64_t kTile = kTileSide * kLarge;
+  constexpr int64_t kTile = kTileSide * kLarge, kManyTiles = 64;
   const int64_t tiles = ceil_div(p.m, kTile) * ceil_div(p.n, kTile) * numel_of(p.batch);
-  const bool is_large = p.m >= kTile && p.n >= kTile && tiles * kGroupThreads >= model.threads;
+  const bool is_large = p.m >= kTile && p.n >= kTile && tiles >= kManyTiles;
   return is_large && size_of(out.dtype()) == 4 ? kLarge : kSmall;
 }
 
@@ -179,7 +179,7 @@ bool has_tiles(Device device) {
 
 void multiply_by_tiles(const Product& p, const Tensor& out) {
   const Device device = out.device();
-  const int block = block_of(p, out, driver_of(device).launch_model(device.index));
+  const int block = block_of(p, out);
   const int64_t tile = int64_t{kTileSide} * block;
   std::string key = "tiles";
   for (const int64_t part : {int64_t{block}, int64_t{p.a_sum == 1}, int64_t{p.b_sum == 1}})
