@@ -100,20 +100,21 @@ std::string beginning(const std::string& text, const std::string& dialect_name) 
 std::pair<gpu::Functions, std::string> source_parts(const FusedKernel& kernel,
                                                     const std::vector<int>& inner,
                                                     const std::string& name,
-                                                    const std::string& dialect_name) {
-  std::vector<gpu::Inner> layouts;
+                                                    const std::string& dialect_name,
+                                                    bool by_lanes) {
+  gpu::KernelForm form{.by_lanes = by_lanes};
   for (const int layout : inner) {
     require(layout >= 0 && layout <= 2, ErrorKind::Value, "no layout ", layout);
-    layouts.push_back(static_cast<gpu::Inner>(layout));
+    form.loads.push_back(static_cast<gpu::Inner>(layout));
   }
   const gpu::KernelSource source =
-      gpu::kernel_source(kernel, {layouts}, name, gpu::dialect_of(dialect_name));
+      gpu::kernel_source(kernel, form, name, gpu::dialect_of(dialect_name));
   return {source.functions, source.text};
 }
 
 std::string fused_source(const FusedKernel& kernel, const std::vector<int>& inner,
-                         const std::string& name, const std::string& dialect_name) {
-  const auto [functions, own] = source_parts(kernel, inner, name, dialect_name);
+                         const std::string& name, const std::string& dialect_name, bool by_lanes) {
+  const auto [functions, own] = source_parts(kernel, inner, name, dialect_name, by_lanes);
   return gpu::whole_source({functions, own}, gpu::dialect_of(dialect_name));
 }
 
@@ -142,10 +143,12 @@ void bind_source(py::module_& m) {
           },
           py::arg("loads"), "Its stores, one operation after another.")
       .def("source", fused_source, py::arg("inner"), py::arg("name"), py::arg("dialect"),
+           py::arg("by_lanes") = false,
            "A function of that name; ``inner``: how each load lies along the last dimension, "
-           "0 strided, 1 dense, 2 repeated.");
+           "0 strided, 1 dense, 2 repeated; ``by_lanes``: rows by the threads of a group.");
   kernel
       .def("source_parts", source_parts, py::arg("inner"), py::arg("name"), py::arg("dialect"),
+           py::arg("by_lanes") = false,
            "The same in parts: (name, text) of each function that it calls, which is the same in "
            "all kernels that call it, and its own text, without what a source begins with.")
       .def("over", over_shape, py::arg("shape"), py::arg("reduced"),

@@ -6,8 +6,8 @@ namespace tinyt::gpu {
 
 namespace {
 
-constexpr const Dialect* kDialects[] = {&kC99,    &kCuda, &kHip,         &kMetal,
-                                        &kOpenCl, &kWgsl, &kWgslTwoWords};
+constexpr const Dialect* kDialects[] = {&kC99,    &kCuda,      &kHip,  &kMetal,
+                                        &kOpenCl, &kOpenClGpu, &kWgsl, &kWgslTwoWords};
 
 }  // namespace
 

@@ -38,6 +38,9 @@ struct Helper {
   std::string_view arguments, body;
 };
 
+// Threads that may share memory: those of `kGroupThreads` numbers from a multiple of that on.
+inline constexpr int64_t kGroupThreads = 64;
+
 struct Dialect {
   std::string_view name;
   std::string_view begin;                                                 // of every source

@@ -12,13 +12,12 @@
 
 #include "core/device/runtime.h"
 #include "core/ops/ops.h"
+#include "core/ops/row_order.h"
 #include "gpu/dialect.h"
 
 namespace tinyt::gpu {
 
 inline constexpr int64_t kManyTurns = INT64_MAX;
-// Threads that may share memory: those of `kGroupThreads` numbers from a multiple of that on.
-inline constexpr int64_t kGroupThreads = 64;
 
 // How work is shared out among threads.
 struct LaunchModel {
@@ -34,6 +33,10 @@ struct LaunchModel {
 
   // Whether neighbouring threads should take neighbouring elements.
   bool by_element() const { return least_block == 1; }
+  // Threads that take a reduced row of so many elements: of few each lane has one at most.
+  int64_t row_threads(int64_t columns) const {
+    return shares_memory && columns >= 2 * kReduceLanes ? kReduceLanes : 1;
+  }
 };
 
 // What a kernel takes: memory, and 64-bit words.

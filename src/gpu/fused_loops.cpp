@@ -138,8 +138,21 @@ void FusedLoops::print_elements(const std::string& first, const std::string& end
       print_staged_group(lanes, {}, values, targets);
     });
   if (!dialect().independent.empty()) write().line(std::string(dialect().independent));
-  write().open_count(dialect().index, "j", first, end);
+  open_elements(first, end);
+  print_whole({}, values, targets);
+}
+
+// Of a thread.
+void FusedLoops::open_elements(const std::string& first, const std::string& end) {
+  if (!by_lanes()) return write().open_count(dialect().index, "j", first, end);
+  write().open_for(dialect().index, "j", first + " + lane", "j < " + end, "j += " + kLanes);
+}
+
+// Of element j, whose loop ends with it.
+void FusedLoops::print_whole(const std::vector<int>& reductions, const std::vector<int>& values,
+                             const std::vector<Target>& targets) {
   print_values(values, Form::Whole);
+  for (const int v : reductions) write().assign(lane_of(v), joined_lane(v, taken(v)));
   for (const Target& target : targets) print_target(target, target.value);
   write().close();
 }
@@ -173,6 +186,10 @@ void FusedLoops::print_groups(const std::string& first, const std::string& end, 
 
 void FusedLoops::print_lanes(const std::vector<int>& reductions, const std::vector<int>& wanted,
                              const std::vector<Target>& targets) {
+  if (by_lanes()) {
+    open_elements("begin", "end");
+    return print_whole(reductions, needs(wanted, false), targets);
+  }
   print_groups("begin", "end",
                [&](const std::string& lanes) { print_group(lanes, reductions, wanted, targets); });
 }
@@ -192,10 +209,7 @@ void FusedLoops::print_group(const std::string& lanes, const std::vector<int>& r
     return print_staged_group(lanes, reductions, values, targets);
   open_lanes(lanes,
              !targets.empty() || std::ranges::any_of(values, [&](int v) { return moves(v); }));
-  print_values(values, Form::Whole);
-  for (const int v : reductions) write().assign(lane_of(v), joined_lane(v, taken(v)));
-  for (const Target& target : targets) print_target(target, target.value);
-  write().close();
+  print_whole(reductions, values, targets);
 }
 
 // First into arrays of the group's own: what the kernel writes to may be what it reads.

@@ -36,6 +36,13 @@ class FusedLoops : public FusedValues {
   size_t rows() const { return kernel().shape.size() - columns_; }
   bool is_number(int k) const { return form_.loads[static_cast<size_t>(k)] == Inner::Number; }
   const WordLayout& words() const { return words_; }
+  // Whether threads take a row together; the number behind the last column that one of them takes.
+  bool by_lanes() const { return form_.by_lanes; }
+  std::string end_column() const { return by_lanes() ? "end_column" : "columns"; }
+  // What a lane of a block has of a reduction.
+  std::string lane_of(int v) const {
+    return by_lanes() ? numbered("lane", v) : at(numbered("lane", v), "l");
+  }
   std::string size(size_t dim) const {
     return one_thread() ? at("n", std::to_string(dim)) : write().word(words_.size(dim));
   }
@@ -60,12 +67,14 @@ class FusedLoops : public FusedValues {
  private:
   std::string column(int k) const;
   bool moves(int v) const { return is_load(v) && !is_number(v) && column(v) != "0"; }
-  std::string lane_of(int v) const { return at(numbered("lane", v), "l"); }
   std::string row_load(int k) const { return numbered("r", k); }
   void print_target(const Target& target, const std::string& value);
   void print_vectors(const Target& target, const std::string& array);
   void print_load(int k, const std::string& name, const std::string& column);
   void print_values(const std::vector<int>& values, Form form);
+  void open_elements(const std::string& first, const std::string& end);
+  void print_whole(const std::vector<int>& reductions, const std::vector<int>& values,
+                   const std::vector<Target>& targets);
   void print_group(const std::string& lanes, const std::vector<int>& reductions,
                    const std::vector<int>& wanted, const std::vector<Target>& targets);
   void print_staged_group(const std::string& lanes, const std::vector<int>& reductions,

@@ -3,14 +3,12 @@
 #include <algorithm>
 
 #include "core/base/error.h"
-#include "gpu/fused_loops.h"
+#include "gpu/fused_reductions.h"
 #include "gpu/scalar_source.h"
 
 namespace tinyt::gpu {
 
 namespace {
-
-constexpr int64_t kTreeDepth = 64;  // of blocks whose number has so many bits
 
 constexpr int kLeastDear = 12;  // operations, of a value that is kept
 
@@ -21,11 +19,11 @@ size_t columns_of(const FusedKernel& kernel) {
   return kernel.reduced > 0 ? kernel.reduced : std::min<size_t>(kernel.shape.size(), 1);
 }
 
-class KernelPrinter : FusedLoops {
+class KernelPrinter : FusedReductions {
  public:
   KernelPrinter(const FusedKernel& kernel, const KernelForm& form, std::string_view name,
                 const Dialect& dialect)
-      : FusedLoops(kernel, form, name, dialect, columns_of(kernel)),
+      : FusedReductions(kernel, form, name, dialect, columns_of(kernel)),
         kernel_(kernel),
         form_(form),
         name_(name),
@@ -61,7 +59,9 @@ class KernelPrinter : FusedLoops {
     for (size_t k = 0; k < kernel_.stores.size(); ++k)
       list.push_back({write_.writes(value(kernel_.stores[k]).dtype), memory_type(kernel_.stores[k]),
                       numbered("y", static_cast<int64_t>(k))});
+    if (dialect_.apart) print_shared();
     write_.open_kernel(name_, std::move(list), words().count());
+    if (!dialect_.apart) print_shared();
   }
 
   // The product of sizes from dimension `first` up to `last`.
@@ -78,7 +78,10 @@ class KernelPrinter : FusedLoops {
       for (size_t d = 0; d < rows_; ++d)
         write_.open_count(index, numbered("i", static_cast<int64_t>(d)), "0", size(d));
     } else {
-      open_thread();
+      by_lanes() ? open_lane() : open_thread();
+      for (size_t d = 0; d < rows_; ++d)
+        write_.constant(index, numbered("i", static_cast<int64_t>(d)),
+                        digit("row", count(d + 1, rows_), d == 0 ? "" : size(d)));
     }
     for (int k = 0; k < kernel_.loads; ++k)
       if (is_live(k) && !is_number(k))
@@ -111,9 +114,20 @@ class KernelPrinter : FusedLoops {
     }
     write_.limit(index, "end_row", "first_row + " + lines, "rows");
     write_.open_count(index, "row", "first_row", "end_row");
-    for (size_t d = 0; d < rows_; ++d)
-      write_.constant(index, numbered("i", static_cast<int64_t>(d)),
-                      digit("row", count(d + 1, rows_), d == 0 ? "" : size(d)));
+  }
+  // Lane `lane` of a row; of one that is not there, no elements.
+  void open_lane() {
+    const ScalarType index = dialect_.index;
+    const std::string lanes = std::to_string(kReduceLanes);
+    write_.constant(index, "rows", count(0, rows_));
+    write_.constant(index, "thread", write_.thread());
+    write_.constant(index, "place", "thread % " + std::to_string(kGroupThreads));
+    write_.constant(index, "lane", "thread % " + lanes);
+    write_.limit(index, "row", "thread / " + lanes, "rows - 1");
+    write_.variable(index, "end_column", "columns");
+    write_.open_if("row < thread / " + lanes);
+    write_.assign("end_column", "0");
+    write_.close();
   }
   // Where a row's first element is.
   template <class F>
@@ -125,10 +139,11 @@ class KernelPrinter : FusedLoops {
   }
   void close_rows() {
     if (one_thread()) write_.line("row += 1;");
-    for (size_t d = 0; d < (one_thread() ? rows_ : 1); ++d) write_.close();
+    for (size_t d = 0; d < open_loops(); ++d) write_.close();
     name_unused();
     write_.close();
   }
+  size_t open_loops() const { return one_thread() ? rows_ : by_lanes() ? 0 : 1; }
   void name_unused() {
     if (dialect_.unused.empty()) return;
     const std::string text = write_.text();
@@ -250,7 +265,7 @@ class KernelPrinter : FusedLoops {
   void print_stores(const std::vector<int>& wanted, const std::vector<Target>& targets) {
     if (!one_thread() && kernel_.reduced == 0)
       return print_elements("first_column", "end_column", wanted, targets);
-    if (dear_ < 0) return print_elements("0", "columns", wanted, targets);
+    if (dear_ < 0) return print_elements("0", end_column(), wanted, targets);
     const std::string block = std::to_string(kRowBlock);
     write_.constant(dialect_.index, "kept_from", "(columns - 1) / " + block + " * " + block);
     print_elements("0", "kept_from", wanted, targets);
@@ -258,66 +273,21 @@ class KernelPrinter : FusedLoops {
     print_elements("kept_from", "columns", wanted, targets);
   }
 
-  void print_reductions(const std::vector<int>& reductions, const std::vector<int>& wanted,
-                        const std::vector<Target>& targets, int64_t block) {
-    const ScalarType index = dialect_.index, small = ScalarType::I32;
-    const std::string lanes = std::to_string(kReduceLanes), size = std::to_string(block);
-    for (const int v : reductions) {
-      write_.array(accumulator(v), numbered("tree", v), kTreeDepth);
-      write_.assign(at(numbered("tree", v), "0"), identity(v));  // of no columns
-      write_.variable(small, numbered("depth", v), "0");
-    }
-    write_.open_for(index, "begin", "0", "begin < columns", "begin += " + size);
-    write_.limit(index, "end", "begin + " + size, "columns");
-    for (const int v : reductions) {
-      write_.array(accumulator(v), numbered("lane", v), kReduceLanes);
-      write_.open_count(small, "l", "0", lanes);
-      write_.assign(at(numbered("lane", v), "l"), identity(v));
-      write_.close();
-    }
-    print_lanes(reductions, wanted, targets);
-    for (const int v : reductions) fold(v, size);
-    write_.close();
-    for (const int v : reductions) finish(v);
-  }
-
-  // Lanes in halves; then into the tree, where two neighbours of one size become one.
-  void fold(int v, const std::string& block) {
-    const std::string lane = numbered("lane", v), tree = numbered("tree", v),
-                      depth = numbered("depth", v);
-    write_.open_for(ScalarType::I32, "width", std::to_string(kReduceLanes / 2), "width > 0",
-                    "width /= 2");
-    write_.open_count(ScalarType::I32, "l", "0", "width");
-    write_.assign(at(lane, "l"), joined(v, at(lane, "l"), at(lane, "l + width")));
-    write_.close();
-    write_.close();
-    write_.open_for(dialect_.index, "b", "begin / " + block, "(b & 1) != 0", "b /= 2");
-    write_.line(depth + " -= 1;");
-    write_.assign(at(lane, "0"), joined(v, at(tree, depth), at(lane, "0")));
-    write_.close();
-    write_.assign(at(tree, depth), at(lane, "0"));
-    write_.line(depth + " += 1;");
-  }
-  void finish(int v) {
-    const std::string tree = numbered("tree", v), depth = numbered("depth", v);
-    write_.open("while (" + depth + " > 1)");
-    write_.line(depth + " -= 1;");
-    write_.assign(at(tree, depth + " - 1"), joined(v, at(tree, depth + " - 1"), at(tree, depth)));
-    write_.close();
-    const DType dtype = value(v).dtype;
-    write_.constant(held(dtype), name_of_value(v),
-                    call_cast(at(tree, "0"), info(dtype).compute, dtype));
-  }
-
   void store_row_values() {
     std::vector<int> wanted;
     for (const int v : kernel_.stores)
       if (value(v).per_row) wanted.push_back(v);
+    if (wanted.empty()) return;
     print_row_values(wanted);
+    if (by_lanes()) {
+      write_.barrier();  // what other lanes read may be where this goes
+      write_.open_if("lane == 0 && 0 < end_column");
+    }
     for (size_t k = 0; k < kernel_.stores.size(); ++k)
       if (value(kernel_.stores[k]).per_row)
         write_.set_element(value(kernel_.stores[k]).dtype, numbered("y", static_cast<int64_t>(k)),
                            store_place(k, "row"), packed(kernel_.stores[k]));
+    if (by_lanes()) write_.close();
   }
 
   const FusedKernel& kernel_;
@@ -356,6 +326,8 @@ KernelSource kernel_source(const FusedKernel& kernel, const KernelForm& form, st
           ": a product in front of a kernel has no source");
   require(form.loads.size() == static_cast<size_t>(kernel.loads), ErrorKind::Value, name, ": ",
           form.loads.size(), " layouts for ", kernel.loads, " loads");
+  require(!form.by_lanes || (kernel.reduced > 0 && !dialect.shared.empty() && !dialect.vectors),
+          ErrorKind::Value, name, ": no threads of ", dialect.name, " take its rows together");
   return KernelPrinter(kernel, form, name, dialect).print();
 }
 

@@ -27,6 +27,9 @@ struct KernelForm {
   bool strided_stores = false;
   // Whether what is stored goes past the caches, where the language can say so.
   bool streams = false;
+  // Whether `kReduceLanes` threads of a group take a row together, each the elements of its lane;
+  // else a thread takes it. Only of rows that are reduced, and have elements.
+  bool by_lanes = false;
 };
 
 // Which of a kernel's words is what: the sizes of the space; of each load the place of its first

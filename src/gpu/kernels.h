@@ -55,6 +55,9 @@ void run_masked_select(const KernelCall& call);
 void run_max_pool(const KernelCall& call);
 
 void run_matmul(const KernelCall& call);
+// Where threads share memory.
+void run_attention(const KernelCall& call);
+void run_attention_backward(const KernelCall& call);
 void run_conv(const KernelCall& call);
 void run_conv_backward_input(const KernelCall& call);
 void run_conv_backward_weight(const KernelCall& call);

@@ -74,6 +74,14 @@ Inner inner_of(const Tensor& operand, const Dims& strides) {
   return strides.back() == 1 ? Inner::Dense : Inner::Strided;
 }
 
+// Whether threads take rows together: what they share is little on some devices.
+bool has_lanes(const FusedKernel& kernel, const LaunchModel& model) {
+  constexpr int kMostReductions = 16;
+  const auto reductions = std::ranges::count_if(
+      kernel.ops, [](const FusedKernel::Op& op) { return info(op.op).kind == OpKind::Reduce; });
+  return model.row_threads(kernel.cols()) > 1 && reductions <= kMostReductions;
+}
+
 // All that the text of a kernel depends on.
 std::string key_of(const FusedKernel& kernel, const KernelForm& form) {
   std::string key;
@@ -82,6 +90,7 @@ std::string key_of(const FusedKernel& kernel, const KernelForm& form) {
   add(static_cast<uint8_t>(kernel.reduced));
   add(static_cast<uint8_t>(form.strided_stores));
   add(static_cast<uint8_t>(form.streams));
+  add(static_cast<uint8_t>(form.by_lanes));
   add(static_cast<uint16_t>(kernel.loads));
   for (const Inner inner : form.loads) add(inner);
   for (const FusedKernel::Value& value : kernel.values) {
@@ -165,6 +174,7 @@ FusedLaunch::FusedLaunch(const FusedKernel& given, std::span<const Tensor> opera
     form_.strided_stores |= !is_contiguous(space.shape, space.strides[k]);
   const LaunchModel model = driver_of(device_).launch_model(device_.index);
   for (const Tensor& t : stores) form_.streams |= goes_past(t, model);
+  form_.by_lanes = !strided && has_lanes(given, model);
 
   FusedKernel kernel = given;
   kernel.shape = space.shape;
@@ -225,7 +235,7 @@ void FusedLaunch::share_out(const Dims& shape, size_t reduced, const LaunchModel
   const int64_t lines =
       parts > 1 || model.by_element() ? 1 : std::max(ceil_div(rows, model.threads), least_lines);
   words_[layout_.lines()] = lines;
-  threads_ = ceil_div(rows, lines) * parts;
+  threads_ = ceil_div(rows, lines) * parts * (form_.by_lanes ? kReduceLanes : 1);
 }
 
 void FusedLaunch::run(std::span<const Tensor> operands, std::span<const Tensor> stores) {

@@ -136,8 +136,7 @@ void MapKernel::run(int64_t count, FunctionRef<void()> body, int64_t least) {
 }
 
 void MapKernel::share(ScalarType type, const std::string& name, int64_t size) {
-  shared_.push_back(filled(dialect().shared,
-                           {{'T', write().type(type)}, {'N', name}, {'E', std::to_string(size)}}));
+  shared_.push_back({type, name, size});
 }
 
 void MapKernel::run_groups(int64_t groups, FunctionRef<void()> body) {
@@ -145,7 +144,7 @@ void MapKernel::run_groups(int64_t groups, FunctionRef<void()> body) {
     const ScalarType index = dialect().index;
     const std::string size = std::to_string(kGroupThreads);
     const auto declare = [&] {
-      for (const std::string& line : shared_) write().line(line);
+      for (const Shared& array : shared_) write().shared_array(array.type, array.name, array.size);
     };
     if (dialect().apart) declare();
     write().open_kernel(kKernelName, arguments_, words_.size());

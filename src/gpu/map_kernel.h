@@ -93,7 +93,12 @@ class MapKernel : public ValueSource {
   std::vector<SourceWriter::Argument> arguments_;
   std::vector<const Buffer*> memory_;
   std::vector<int64_t> words_;
-  std::vector<std::string> shared_;
+  struct Shared {
+    ScalarType type;
+    std::string name;
+    int64_t size;
+  };
+  std::vector<Shared> shared_;
   std::string faults_;  // the name of their memory
 };
 

@@ -2,12 +2,14 @@
 // registers.
 #include "gpu/matmul.h"
 
+#include <algorithm>
 #include <array>
 
 #include "core/base/error.h"
 #include "gpu/kernels.h"
 #include "gpu/launch.h"
 #include "gpu/map_kernel.h"
+#include "gpu/narrow_matmul.h"
 #include "gpu/scalar_source.h"
 #include "gpu/tiled_matmul.h"
 
@@ -208,20 +210,52 @@ void multiply_some(const Product& given, const Tensor& out) {
       [&] { printer.print(); }, 1);
 }
 
+void multiply_by_groups(const Product& p, const Tensor& out);
+
+// The sums of one part behind those of another, a product each; these are added up.
+void multiply_in_parts(const Product& p, int64_t sums, const Tensor& out) {
+  const int64_t whole = p.k / sums, rest = p.k % sums, parts = ceil_div(p.k, sums);
+  const int64_t results = out.numel();
+  const Tensor made = Tensor::empty(Dims{parts, results}, out.dtype(), out.device());
+  Product part = p;
+  part.k = sums;
+  part.batch.insert(0, whole);
+  part.a_batch.insert(0, sums * p.a_sum);
+  part.b_batch.insert(0, sums * p.b_sum);
+  multiply_by_groups(part, made.view(Dims{whole, results}, Dims{results, 1}, made.offset()));
+  if (rest > 0) {
+    const Product last = p.from(whole * sums, rest);
+    multiply_by_groups(last, made.view(out.shape(), contiguous_strides(out.shape()),
+                                       made.offset() + whole * results));
+  }
+  const Tensor lines = made.view(Dims{results, parts}, Dims{1, results}, made.offset());
+  const Tensor to = out.view(Dims{results}, Dims{1}, out.offset());
+  run_fused(single_op(OpId::sum, out.dtype(), {&lines, 1}, out.dtype(), lines.shape(), 1),
+            {&lines, 1}, {&to, 1});
+}
+
+// With parts of the sums side by side where there are too few results for the device's threads.
+void multiply_by_groups(const Product& p, const Tensor& out) {
+  constexpr int64_t kLeastSums = 256, kMostParts = 32;
+  const bool narrow = is_narrow(p);
+  const Device device = out.device();
+  const int64_t busy = driver_of(device).launch_model(device.index).threads;
+  const int64_t parts = std::min(
+      {kMostParts, p.k / kLeastSums, busy / (narrow ? narrow_threads(p) : tile_threads(p))});
+  if (parts > 1) return multiply_in_parts(p, ceil_div(p.k, parts), out);
+  narrow ? multiply_narrow(p, out) : multiply_by_tiles(p, out);
+}
+
 }  // namespace
 
 void multiply(const Product& p, const Tensor& out) {
   if (out.numel() == 0) return;
   if (p.k == 0) return copy_into(Tensor::scalar(0.0), out);
   for_pieces(p.k, out.device(), [&](int64_t first, int64_t count) {
-    const auto from = [first](const Tensor& x, int64_t step) {
-      return x.view(x.shape(), x.strides(), x.offset() + first * step);
-    };
-    Product piece = p;
-    piece.a = from(p.a, p.a_sum);
-    piece.b = from(p.b, p.b_sum);
-    piece.k = count;
-    const auto multiply = has_tiles(out.device()) ? multiply_by_tiles : multiply_some;
+    const Product piece = p.from(first, count);
+    const Device device = out.device();
+    const bool has_groups = driver_of(device).launch_model(device.index).shares_memory;
+    const auto multiply = has_groups ? multiply_by_groups : multiply_some;
     if (first == 0) return multiply(piece, out);
     const Tensor more = Tensor::empty(out.shape(), out.dtype(), out.device());
     multiply(piece, more);

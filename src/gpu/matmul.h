@@ -12,6 +12,18 @@ struct Product {
   int64_t m = 0, n = 0, k = 0;
   int64_t a_row = 0, a_sum = 0, b_sum = 0, b_column = 0;
   Dims batch{}, a_batch{}, b_batch{};  // sizes, and strides; 0 repeats
+
+  // Of some of the sums.
+  Product from(int64_t first, int64_t count) const {
+    const auto moved = [first](const Tensor& x, int64_t step) {
+      return x.view(x.shape(), x.strides(), x.offset() + first * step);
+    };
+    Product some = *this;
+    some.a = moved(a, a_sum);
+    some.b = moved(b, b_sum);
+    some.k = count;
+    return some;
+  }
 };
 
 // Into dense memory [batch, m, n] of that dtype.

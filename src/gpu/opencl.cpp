@@ -20,7 +20,7 @@ constexpr Spelling kOpenClSpellings[] = {
 
 constexpr Dialect opencl(bool vectors) {
   return {
-      .name = "opencl",
+      .name = vectors ? "opencl" : "opencl-gpu",
       .begin = R"(#pragma OPENCL FP_CONTRACT OFF
 #if defined(cl_khr_fp64)
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable

@@ -6,6 +6,7 @@
 #include "gpu/column_source.h"
 #include "gpu/kernels.h"
 #include "gpu/launch.h"
+#include "gpu/map_kernel.h"
 #include "gpu/space.h"
 
 namespace tinyt::gpu {
@@ -29,19 +30,8 @@ struct Axes : Space {
   }
 };
 
-// What two partial results make.
-OpId combination_of(OpId op) {
-  switch (op) {
-    case OpId::prod:
-      return OpId::mul;
-    case OpId::amax:
-      return OpId::maximum;
-    case OpId::amin:
-      return OpId::minimum;
-    default:
-      return OpId::add;
-  }
-}
+// Of the tree that a thread combines; results that a core's thread takes at least.
+constexpr int64_t kTreeBlocks = 16, kTreeElements = 64;
 
 class ReduceJob {
  public:
@@ -67,7 +57,8 @@ class ReduceJob {
     if (reduced_.shape.empty()) reduced_.insert_one(0);
     const int64_t block = row_block(), blocks = ceil_div(reduced_.count(), block);
     const LaunchModel model = driver_of(out_.device()).launch_model(out_.device().index);
-    if (blocks == 1 || outer_.count() >= 4 * model.threads) return reduce_rows(x_, out_);
+    const int64_t threads = outer_.count() * model.row_threads(reduced_.count());
+    if (blocks == 1 || threads >= 4 * model.threads) return reduce_rows(x_, out_);
     reduce_long_rows(blocks, block);
   }
 
@@ -173,17 +164,48 @@ class ReduceJob {
                   blocks * rows * ceil_div(columns, column_width(dialect)));
   }
 
-  // The tree over blocks, in place; then the results.
-  void finish(const Tensor& parts, int64_t blocks) const {
-    const int64_t results = out_.numel();
-    for (int64_t step = 1; step < blocks; step *= 2) {
-      const Dims shape{(blocks - step - 1) / (2 * step) + 1, results};
-      const Dims strides{2 * step * results, 1};
-      const Tensor pair[] = {parts.view(shape, strides, parts.offset()),
-                             parts.view(shape, strides, parts.offset() + step * results)};
-      run_fused(single_op(combination_of(op_), partial_, pair, partial_, shape), pair, {pair, 1});
+  // The tree over blocks: `kTreeBlocks` neighbours become one at a time.
+  void finish(Tensor parts, int64_t blocks) const {
+    while (blocks > 1) {
+      const int64_t fewer = ceil_div(blocks, kTreeBlocks);
+      const bool last = fewer == 1 && is_contiguous(out_.shape(), out_.strides());
+      const Tensor to =
+          last ? out_ : Tensor::empty(Dims{fewer, out_.numel()}, partial_, out_.device());
+      combine(parts, blocks, to);
+      if (last) return;
+      parts = to;
+      blocks = fewer;
     }
     copy_into(parts.view(out_.shape(), contiguous_strides(out_.shape()), parts.offset()), out_);
+  }
+  // Each thread those of a result. All are read before some are joined: readings take long.
+  void combine(const Tensor& parts, int64_t blocks, const Tensor& to) const {
+    const int64_t results = out_.numel();
+    MapKernel kernel(out_.device(), joined_words("tree", name_of(op_)));
+    SourceWriter& write = kernel.write();
+    const MapKernel::View from = kernel.reads(parts), into = kernel.writes(to);
+    const std::string count = kernel.word(blocks), width = kernel.word(results);
+    const auto part = [](int64_t k) { return numbered("v", k); };
+    const auto body = [&] {
+      const ScalarType index = kernel.dialect().index, type = kernel.accumulator(partial_);
+      const DType compute = info(partial_).compute;
+      write.constant(index, "first", "i / " + width + " * " + std::to_string(kTreeBlocks));
+      write.limit(index, "some", count + " - first", std::to_string(kTreeBlocks));
+      for (int64_t k = 0; k < kTreeBlocks; ++k) {
+        write.limit(index, numbered("at", k), std::to_string(k), "some - 1");
+        const std::string place = "(first + " + numbered("at", k) + ") * " + width;
+        const std::string value = kernel.value(from, place + " + i % " + width);
+        write.variable(type, part(k), kernel.call_cast(value, partial_, compute));
+      }
+      for (int64_t step = 1; step < kTreeBlocks; step *= 2)
+        for (int64_t k = 0; k + step < kTreeBlocks; k += 2 * step) {
+          write.open_if(std::to_string(k + step) + " < some");
+          write.assign(part(k), kernel.joined(op_, partial_, part(k), part(k + step)));
+          write.close();
+        }
+      kernel.set(into, "i", kernel.call_cast(part(0), compute, to.dtype()));
+    };
+    kernel.run(ceil_div(blocks, kTreeBlocks) * results, body, kTreeElements);
   }
 
   const OpId op_;

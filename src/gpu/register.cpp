@@ -121,7 +121,7 @@ struct Tables {
   Kernels kernels;
   std::array<uint32_t, kOpCount> lacks{};
 
-  explicit Tables(const Dialect& dialect) {
+  Tables(const Dialect& dialect, bool shares_memory) {
     for (int op = 0; op < kOpCount; ++op) {
       const auto id = static_cast<OpId>(op);
       const OpKind kind = info(id).kind;
@@ -155,6 +155,10 @@ struct Tables {
     put(run_argmax, argmax, argmin);
     put(run_max_pool, max_pool);
     put(run_matmul, matmul);
+    if (shares_memory) {
+      put(run_attention, attention);
+      put(run_attention_backward, attention_backward);
+    }
     put(run_conv, conv);
     put(run_conv_backward_input, conv_backward_input);
     put(run_conv_backward_weight, conv_backward_weight);
@@ -185,7 +189,7 @@ bool has_driver(DeviceKind kind) { return g_drivers[static_cast<size_t>(kind)] !
 
 DeviceKind register_gpu(std::string_view name, Driver& driver,
                         const std::vector<std::string>& aliases) {
-  auto tables = std::make_unique<Tables>(driver.dialect(0));
+  auto tables = std::make_unique<Tables>(driver.dialect(0), driver.launch_model(0).shares_memory);
   auto target = std::make_unique<GpuTarget>(driver);
   const DeviceKind kind = register_device(name, driver, aliases);
   driver.kind_ = kind;

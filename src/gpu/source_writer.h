@@ -47,6 +47,11 @@ class SourceWriter {
   void array(ScalarType t, const std::string& name, int64_t size) {
     line(filled(dialect_.array, {{'T', type(t)}, {'N', name}, {'E', std::to_string(size)}}));
   }
+  // An array that the threads of a group share; where all of them wait for each other.
+  void shared_array(ScalarType t, const std::string& name, int64_t size) {
+    line(filled(dialect_.shared, {{'T', type(t)}, {'N', name}, {'E', std::to_string(size)}}));
+  }
+  void barrier() { line(std::string(dialect_.barrier)); }
   // A machine operation on operands of a type, each a name or in brackets; `table` is what a lookup
   // reads. NotImplementedError where the language has no spelling.
   std::string operation(MachineOp op, ScalarType type, ScalarType from,

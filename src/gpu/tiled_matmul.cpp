@@ -17,14 +17,19 @@ constexpr int kTileSide = 8;    // threads along a side of a tile
 constexpr int kTileStrip = 16;  // sums between two loads
 static_assert(kTileSide * kTileSide == kGroupThreads);
 
+// Where a thread makes so many elements of a side.
+int64_t tiles_of(const Product& p, int block) {
+  const int64_t tile = int64_t{kTileSide} * block;
+  return ceil_div(p.m, tile) * ceil_div(p.n, tile) * numel_of(p.batch);
+}
+
 // Elements of a side that a thread makes: more of them share what is loaded, but small products
 // would leave threads without work. Two strips of 8 bytes an element may be too much to share.
-int block_of(const Product& p, const Tensor& out) {
+int block_of(const Product& p) {
   constexpr int kSmall = 4, kLarge = 8;
   constexpr int64_t kTile = kTileSide * kLarge, kManyTiles = 64;
-  const int64_t tiles = ceil_div(p.m, kTile) * ceil_div(p.n, kTile) * numel_of(p.batch);
-  const bool is_large = p.m >= kTile && p.n >= kTile && tiles >= kManyTiles;
-  return is_large && size_of(out.dtype()) == 4 ? kLarge : kSmall;
+  const bool is_large = p.m >= kTile && p.n >= kTile && tiles_of(p, kLarge) >= kManyTiles;
+  return is_large && size_of(p.a.dtype()) == 4 ? kLarge : kSmall;
 }
 
 class TilePrinter {
@@ -68,9 +73,9 @@ class TilePrinter {
     write_.open_for(index, "k", "0", "k < " + k_, "k += " + std::to_string(kTileStrip));
     load(a_, "a_first", "rows", m_);
     load(b_, "b_first", "columns", n_);
-    write_.line(std::string(kernel_.dialect().barrier));
+    write_.barrier();
     add_strip();
-    write_.line(std::string(kernel_.dialect().barrier));
+    write_.barrier();
     write_.close();
     store();
   }
@@ -129,16 +134,10 @@ class TilePrinter {
                             (row ? "down" : "across") + " + " + std::to_string(i * kTileSide) +
                             "]");
     for_each([&](int r, int c) {
-      write_.assign(sum(r, c),
-                    product_added(numbered("a", r) + "x", numbered("b", c) + "x", sum(r, c)));
+      write_.assign(sum(r, c), kernel_.product_added(dtype_, numbered("a", r) + "x",
+                                                     numbered("b", c) + "x", sum(r, c)));
     });
     write_.close();
-  }
-  std::string product_added(const std::string& a, const std::string& b, const std::string& c) {
-    if (const auto pattern = kernel_.dialect().multiply_add; is_float(type_) && !pattern.empty())
-      return filled(pattern, {{'A', a}, {'B', b}, {'C', c}});
-    return kernel_.call_op(OpId::add, dtype_,
-                           kernel_.call_op(OpId::mul, dtype_, a + ", " + b) + ", " + c);
   }
 
   void store() {
@@ -172,22 +171,17 @@ class TilePrinter {
 
 }  // namespace
 
-bool has_tiles(Device device) {
-  return !dialect_on(device).barrier.empty() &&
-         driver_of(device).launch_model(device.index).shares_memory;
-}
+int64_t tile_threads(const Product& p) { return tiles_of(p, block_of(p)) * kGroupThreads; }
 
 void multiply_by_tiles(const Product& p, const Tensor& out) {
   const Device device = out.device();
-  const int block = block_of(p, out);
-  const int64_t tile = int64_t{kTileSide} * block;
+  const int block = block_of(p);
   std::string key = "tiles";
   for (const int64_t part : {int64_t{block}, int64_t{p.a_sum == 1}, int64_t{p.b_sum == 1}})
     key += " " + std::to_string(part);
   MapKernel kernel(device, key);
   TilePrinter printer(kernel, p, out, block);
-  kernel.run_groups(numel_of(p.batch) * ceil_div(p.m, tile) * ceil_div(p.n, tile),
-                    [&] { printer.print(); });
+  kernel.run_groups(tiles_of(p, block), [&] { printer.print(); });
 }
 
 }  // namespace tinyt::gpu

@@ -5,10 +5,10 @@
 
 namespace tinyt::gpu {
 
-// Whether threads of a device can share memory in groups.
-bool has_tiles(Device device);
-// As `multiply`, of at least one element and one sum, which one launch takes. Only where there are
-// tiles.
+// Threads that `multiply_by_tiles` takes.
+int64_t tile_threads(const Product& product);
+// As `multiply`, of at least one element and one sum, which one launch takes. Only where threads
+// share memory.
 void multiply_by_tiles(const Product& product, const Tensor& out);
 
 }  // namespace tinyt::gpu

@@ -130,6 +130,13 @@ std::string ValueSource::identity(OpId op, DType dtype) const {
   return literal(accumulator(dtype), identity_bits(op, accumulator(dtype)), dialect_);
 }
 
+std::string ValueSource::product_added(DType compute, const std::string& a, const std::string& b,
+                                       const std::string& c) {
+  if (is_float(held(compute)) && !dialect_.multiply_add.empty())
+    return filled(dialect_.multiply_add, {{'A', a}, {'B', b}, {'C', c}});
+  return call_op(OpId::add, compute, call_op(OpId::mul, compute, a + ", " + b) + ", " + c);
+}
+
 std::string ValueSource::joined(OpId op, DType dtype, const std::string& a, const std::string& b) {
   const ScalarType type = accumulator(dtype);
   const std::string name = joined_words(tinyt::name_of(op), "step", tinyt::name_of(type));

@@ -51,6 +51,9 @@ class ValueSource {
   // A scalar op of values held in the dtype that it computes in, one whose `info().compute` is
   // itself.
   std::string call_op(OpId op, DType compute, const std::string& operands);
+  // a * b + c of values held in such a dtype: rounded once or twice, as the language is fastest.
+  std::string product_added(DType compute, const std::string& a, const std::string& b,
+                            const std::string& c);
   // A function of that name in front of the kernel, once.
   std::string function(const ScalarDefinition& definition, const std::string& name,
                        Form form = Form::Whole);

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.host
 
 CASES = [(name, dtype) for name in ROWS for dtype in COMPUTE if takes(name, dtype)]
 WGSL = ("wgsl", "wgsl-two-words")
-DIALECTS = ("c99", "cuda", "hip", "metal", "opencl", *WGSL)
+DIALECTS = ("c99", "cuda", "hip", "metal", "opencl", "opencl-gpu", *WGSL)
 
 
 def functions(dialect: str) -> str:
@@ -70,12 +70,25 @@ def kernels() -> list[Any]:
 
 
 def kernel_sources(dialect: str) -> list[str]:
-    return [k.source(inner, f"kernel{i}", dialect) for i, (k, inner) in enumerate(kernels())]
+    """By threads of their own and, where the language's share memory, by those of groups."""
+
+    def source(number: int, kernel: Any, inner: list[int], by_lanes: bool) -> list[str]:
+        try:
+            return [kernel.source(inner, f"kernel{number}", dialect, by_lanes)]
+        except ValueError:
+            if not by_lanes:
+                raise
+            return []
+
+    found = [source(i, *k, form) for i, k in enumerate(kernels()) for form in (False, True)]
+    return [text for texts in found for text in texts]
 
 
 @pytest.mark.skipif(shutil.which("clang") is None, reason="needs Clang")
 def test_clang_reads_opencl(tmp_path: Path) -> None:
-    for text in (functions("opencl"), *kernel_sources("opencl")):
+    assert len(kernel_sources("opencl-gpu")) > len(kernel_sources("opencl")) == len(kernels())
+    texts = [(functions(d), *kernel_sources(d)) for d in ("opencl", "opencl-gpu")]
+    for text in (*texts[0], *texts[1]):
         file = tmp_path / "source.cl"
         file.write_text(text, encoding="utf-8")
         header = ("-Xclang", "-finclude-default-header", "-fsyntax-only")

@@ -25,7 +25,7 @@ def need_device() -> None:
 
 # The second time as on an adapter with the least that WebGPU promises, fewer groups, and five
 # kernels that are kept; then with small buffers; then as on one without 64-bit integers; then with
-# products of groups of threads, of which the last row of groups has more than there are.
+# kernels of groups of threads, of which the last row of groups has more than there are.
 @pytest.mark.parametrize(
     ("chosen", "variables"),
     [
@@ -33,14 +33,17 @@ def need_device() -> None:
         (FEW, {"TINYT_WEBGPU_LIMITS": "8,600,33554432,5"}),
         ("in_pieces or in_place", {"TINYT_WEBGPU_LIMITS": "8,600,65536"}),
         ("test", {"TINYT_WEBGPU_INT64": "0"}),
-        ("products_of or network", {"TINYT_WEBGPU_AS_GPU": "1", "TINYT_WEBGPU_LIMITS": "32,60"}),
+        (
+            "products_of or attention_of or network or rows_of or reductions",
+            {"TINYT_WEBGPU_AS_GPU": "1", "TINYT_WEBGPU_LIMITS": "32,90"},
+        ),
     ],
     ids=[
         "all",
         "some with the least limits",
         "small buffers",
         "all without 64-bit integers",
-        "products as on a GPU",
+        "products, attention and rows as on a GPU",
     ],
 )
 def test_cases(chosen: str, variables: dict[str, str]) -> None:
