@@ -9,7 +9,7 @@ export CI=true PYTHONUNBUFFERED=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1
 export MPLBACKEND=Agg
 # Two workers for every pytest; a file stays together, so that its tests keep their order. After a
 # crash the run fails at once: with another worker it may never end.
-export PYTEST_ADDOPTS="-n 2 --dist loadfile --max-worker-restart 0"
+export PYTEST_ADDOPTS="-n 2 --dist loadfile --no-loadscope-reorder --max-worker-restart 0"
 
 elapsed() {
   local seconds=$(($(date +%s) - CI_START))

@@ -123,7 +123,12 @@ def pytest_report_header(config: pytest.Config) -> str:
     return "tinyt: " + " ".join(f"{name} {config.getoption(name)}" for name in names)
 
 
+# Files that take minutes: begun last, one worker would be alone with each.
+LONGEST = ("test_opencl.py", "test_webgpu.py")
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.path.name not in LONGEST)
     if not config.option.markexpr:
         # Long sweeps run only where they are asked for: -m slow.
         slow = [i for i in items if i.get_closest_marker("slow")]

@@ -13,7 +13,8 @@ std::string depth(int v) { return numbered("depth", v); }
 }  // namespace
 
 void FusedReductions::print_shared() {
-  for (size_t i = 0; by_lanes() && i < kernel().ops.size(); ++i)
+  if (!by_lanes()) return;
+  for (size_t i = 0; i < kernel().ops.size(); ++i)
     if (const int v = kernel().made_by(i); is_live(v) && reduces(op_of(v)))
       write().shared_array(accumulator(v), shared(v), kGroupThreads);
 }

@@ -18,7 +18,13 @@ namespace tinyt::gpu {
 namespace {
 
 // Of a block, in rows and in vectors: sums, and what is loaded for them, fill sixteen registers.
-constexpr int kBlockRows = 6, kBlockVectors = 2;
+// Where compilers make no vectors of a thread's own, loads cost most, and more sums share them.
+struct BlockShape {
+  int rows, vectors;
+};
+BlockShape block_shape(const Dialect& dialect) {
+  return dialect.vectors ? BlockShape{6, 2} : BlockShape{8, 8};
+}
 
 class MatmulPrinter {
  public:
@@ -29,13 +35,14 @@ class MatmulPrinter {
         type_(held_type(out.dtype())),
         lanes_(lanes_of(kernel.dialect(), out.dtype())),
         columns_(columns),
+        block_rows_(block_shape(kernel.dialect()).rows),
         a_(kernel.reads(p.a)),
         b_(kernel.reads(panels)),
         y_(kernel.writes(out)),
         m_(kernel.word(p.m)),
         n_(kernel.word(p.n)),
         k_(kernel.word(p.k)),
-        blocks_(kernel.word(ceil_div(p.m, kBlockRows))),
+        blocks_(kernel.word(ceil_div(p.m, block_shape(kernel.dialect()).rows))),
         panels_(kernel.word(ceil_div(p.n, columns))),
         row_step_(kernel.word(p.a_row)),
         sum_step_(kernel.word(p.a_sum)) {
@@ -53,8 +60,8 @@ class MatmulPrinter {
     write_.constant(index, "block", "i % " + blocks_);
     write_.constant(index, "panel", "i / " + blocks_ + " % " + panels_);
     write_.constant(index, "batch", "i / " + blocks_ + " / " + panels_);
-    write_.constant(index, "first_row", "block * " + std::to_string(kBlockRows));
-    for (int r = 0; r < kBlockRows; ++r) {
+    write_.constant(index, "first_row", "block * " + std::to_string(block_rows_));
+    for (int r = 0; r < block_rows_; ++r) {
       write_.limit(index, row(r), "first_row + " + std::to_string(r), m_ + " - 1");
       write_.constant(index, numbered("from", r),
                       a_.first + " + " + places_[0] + " + " + row(r) + " * " + row_step_);
@@ -67,7 +74,7 @@ class MatmulPrinter {
     for (int v = 0; v < columns_ / lanes_; ++v)
       declare(numbered("b", v) + "v",
               loaded(b_.name, "panel_place + k * " + columns + " + " + std::to_string(v * lanes_)));
-    for (int r = 0; r < kBlockRows; ++r) {
+    for (int r = 0; r < block_rows_; ++r) {
       write_.constant(type_, numbered("x", r),
                       item_of(a_, numbered("from", r) + " + k * " + sum_step_));
       for (int v = 0; v < columns_ / lanes_; ++v)
@@ -76,7 +83,7 @@ class MatmulPrinter {
     write_.close();
     write_.constant(index, "first_column", "panel * " + columns);
     write_.limit(index, "width", n_ + " - first_column", columns);
-    for (int r = 0; r < kBlockRows; ++r) print_store(r);
+    for (int r = 0; r < block_rows_; ++r) print_store(r);
   }
 
  private:
@@ -85,7 +92,7 @@ class MatmulPrinter {
   bool has_vectors() const { return lanes_ > 1; }
   template <class F>
   void for_each(const F& body) const {
-    for (int r = 0; r < kBlockRows; ++r)
+    for (int r = 0; r < block_rows_; ++r)
       for (int v = 0; v < columns_ / lanes_; ++v) body(r, v);
   }
   std::string vector_type() const {
@@ -112,9 +119,7 @@ class MatmulPrinter {
   std::string multiply_add(const std::string& a, const std::string& b, const std::string& c) const {
     if (has_vectors())
       return filled(kernel_.dialect().vector_fma, {{'A', splat(a)}, {'B', b}, {'C', c}});
-    const DType dtype = y_.dtype;
-    return kernel_.call_op(OpId::add, dtype,
-                           kernel_.call_op(OpId::mul, dtype, a + ", " + b) + ", " + c);
+    return kernel_.product_added(y_.dtype, a, b, c);
   }
 
   void print_store(int r) const {
@@ -146,7 +151,7 @@ class MatmulPrinter {
   MapKernel& kernel_;
   SourceWriter& write_;
   ScalarType type_;
-  int lanes_, columns_;
+  int lanes_, columns_, block_rows_;
   MapKernel::View a_, b_, y_;
   std::string m_, n_, k_, blocks_, panels_, row_step_, sum_step_;
   std::vector<std::string> places_;
@@ -195,7 +200,8 @@ void multiply_some(const Product& given, const Tensor& out) {
   Product p = given;
   const Device device = out.device();
   const Dialect& dialect = dialect_on(device);
-  const int columns = kBlockVectors * MatmulPrinter::lanes_of(dialect, out.dtype());
+  const BlockShape shape = block_shape(dialect);
+  const int columns = shape.vectors * MatmulPrinter::lanes_of(dialect, out.dtype());
   const Tensor panels = panels_of(p, columns);
   int64_t step = ceil_div(p.n, columns);  // of batches of panels, in these
   for (size_t d = p.batch.size(); d-- > 0;) {
@@ -206,7 +212,7 @@ void multiply_some(const Product& given, const Tensor& out) {
   MapKernel kernel(device, "matmul");
   const MatmulPrinter printer(kernel, p, panels, out, columns);
   kernel.run(
-      numel_of(p.batch) * ceil_div(p.n, columns) * ceil_div(p.m, kBlockRows),
+      numel_of(p.batch) * ceil_div(p.n, columns) * ceil_div(p.m, shape.rows),
       [&] { printer.print(); }, 1);
 }
 
@@ -236,13 +242,15 @@ void multiply_in_parts(const Product& p, int64_t sums, const Tensor& out) {
 
 // With parts of the sums side by side where there are too few results for the device's threads.
 void multiply_by_groups(const Product& p, const Tensor& out) {
-  constexpr int64_t kLeastSums = 256, kMostParts = 32;
+  constexpr int64_t kLeastSums = 256, kMostParts = 32, kWholeSums = 16;
   const bool narrow = is_narrow(p);
   const Device device = out.device();
   const int64_t busy = driver_of(device).launch_model(device.index).threads;
   const int64_t parts = std::min(
       {kMostParts, p.k / kLeastSums, busy / (narrow ? narrow_threads(p) : tile_threads(p))});
-  if (parts > 1) return multiply_in_parts(p, ceil_div(p.k, parts), out);
+  const int64_t sums =
+      ceil_div(ceil_div(p.k, std::max<int64_t>(1, parts)), kWholeSums) * kWholeSums;
+  if (parts > 1) return multiply_in_parts(p, sums, out);
   narrow ? multiply_narrow(p, out) : multiply_by_tiles(p, out);
 }
 

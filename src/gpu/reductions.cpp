@@ -168,17 +168,15 @@ class ReduceJob {
   void finish(Tensor parts, int64_t blocks) const {
     while (blocks > 1) {
       const int64_t fewer = ceil_div(blocks, kTreeBlocks);
-      const bool last = fewer == 1 && is_contiguous(out_.shape(), out_.strides());
       const Tensor to =
-          last ? out_ : Tensor::empty(Dims{fewer, out_.numel()}, partial_, out_.device());
+          fewer == 1 ? out_ : Tensor::empty(Dims{fewer, out_.numel()}, partial_, out_.device());
       combine(parts, blocks, to);
-      if (last) return;
       parts = to;
       blocks = fewer;
     }
-    copy_into(parts.view(out_.shape(), contiguous_strides(out_.shape()), parts.offset()), out_);
   }
-  // Each thread those of a result. All are read before some are joined: readings take long.
+  // Each thread those of a result, into the last ones or parts. All are read before some are
+  // joined: that takes long.
   void combine(const Tensor& parts, int64_t blocks, const Tensor& to) const {
     const int64_t results = out_.numel();
     MapKernel kernel(out_.device(), joined_words("tree", name_of(op_)));
