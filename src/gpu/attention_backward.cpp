@@ -14,7 +14,8 @@ namespace {
 
 // Whose gradient a kernel makes.
 enum class Of : uint8_t { Query, Key, Value };
-constexpr std::string_view kNames[] = {"attention_query", "attention_key", "attention_value"};
+constexpr std::string_view kGradientKernels[] = {"attention_query", "attention_key",
+                                                 "attention_value"};
 
 class GradientPrinter : AttentionBlocks {
  public:
@@ -133,7 +134,7 @@ void run_attention_backward(const KernelCall& call) {
     const Tensor& out = call.outputs[static_cast<size_t>(of)];
     if (out.numel() == 0) continue;
     MapKernel kernel(out.device(),
-                     AttentionBlocks::key_of(kNames[static_cast<size_t>(of)], call.attrs,
+                     AttentionBlocks::key_of(kGradientKernels[static_cast<size_t>(of)], call.attrs,
                                              call.inputs[4], out.size(3)));
     GradientPrinter printer(kernel, call, sums, dots, of, out);
     kernel.run_groups(

@@ -10,7 +10,7 @@ namespace tinyt::gpu {
 namespace {
 
 constexpr int kPitch = AttentionBlocks::kBlock + 1;  // lines of shared memory: in different banks
-constexpr int kStrip = 16;                           // features between two loads
+constexpr int kFeatureStrip = 16;                    // features between two loads
 constexpr int kValueStrip = 8;                       // rows of values between two loads
 constexpr int kMostOwn = 16;
 
@@ -64,8 +64,8 @@ AttentionBlocks::AttentionBlocks(MapKernel& kernel, const Attrs& attrs, const Te
     for (const int64_t step : broadcast_strides(mask.shape(), mask.strides(), shape))
       mask_.steps.push_back(kernel.word(step));
   }
-  kernel.share(type_, "rows", kStrip * kPitch);
-  kernel.share(type_, "columns", kStrip * kPitch);
+  kernel.share(type_, "rows", kFeatureStrip * kPitch);
+  kernel.share(type_, "columns", kFeatureStrip * kPitch);
   kernel.share(type_, "weights", kBlock * kPitch);
   kernel.share(type_, "values", kValueStrip * kSide * own_);
 }
@@ -150,8 +150,8 @@ void AttentionBlocks::declare_results() {
 // Some features of a block of rows, feature by feature; zeros beyond the ends.
 void AttentionBlocks::load_strip(const Operand& from, const std::string& to,
                                  const std::string& first, const std::string& end) {
-  const std::string strip = text_of(kStrip);
-  write_.open_for(index(), "i", "lane", "i < " + text_of(kStrip * kBlock),
+  const std::string strip = text_of(kFeatureStrip);
+  write_.open_for(index(), "i", "lane", "i < " + text_of(kFeatureStrip * kBlock),
                   "i += " + text_of(kGroupThreads));
   write_.constant(index(), "at", "i % " + strip);
   write_.constant(index(), "line", "i / " + strip);
@@ -167,12 +167,12 @@ void AttentionBlocks::load_strip(const Operand& from, const std::string& to,
 
 void AttentionBlocks::multiply(const char* to, const Operand& of_rows, const Operand& of_columns) {
   for_scores([&](int r, int c) { write_.variable(type_, pair(to, r, c), zero()); });
-  write_.open_for(index(), "d", "0", "d < " + of_rows.features, "d += " + text_of(kStrip));
+  write_.open_for(index(), "d", "0", "d < " + of_rows.features, "d += " + text_of(kFeatureStrip));
   load_strip(of_rows, "rows", "first_row", rows());
   load_strip(of_columns, "columns", "first_column", columns());
   write_.barrier();
   write_.open_if("live");
-  write_.open_count(index(), "at", "0", text_of(kStrip));
+  write_.open_count(index(), "at", "0", text_of(kFeatureStrip));
   for (int i = 0; i < kOwn; ++i) {
     const std::string line = "[at * " + text_of(kPitch) + " + ";
     write_.constant(type_, name("a", i) + "x", "rows" + line + row(i) + "]");

@@ -7,6 +7,7 @@ import pytest
 import tinyt
 from device_cases import *  # noqa: F403
 from device_cases import same
+from group_cases import *  # noqa: F403
 from int64_cases import test_draws, test_indices, test_numbers_from_nothing  # noqa: F401
 from op_samples import OPS
 from sampling import build

@@ -10,6 +10,7 @@ import pytest
 import tinyt
 from device_cases import *  # noqa: F403
 from device_cases import same
+from group_cases import *  # noqa: F403
 from int64_cases import *  # noqa: F403
 from op_samples import BY_NAME
 from sampling import build

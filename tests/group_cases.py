@@ -1,0 +1,158 @@
+"""Rows, products and attention on every device with kernels of `src/gpu/`, which has several forms
+of each: imported by the cases of each device, as `device_cases.py`."""
+
+import numpy as np
+import pytest
+
+import tinyt
+from device_cases import computed_dtypes, same
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32", "bool"])
+def test_rows_of_any_length(place, dtype):
+    """Of a thread, or of threads that fold what they have of it: the bits are the CPU's."""
+    draw = np.random.default_rng(4)
+    cases = [((67, 130), (1,)), ((3, 9001), (1,)), ((3, 5, 7, 11), (2, 3))]
+    if dtype in ("float32", "bfloat16"):
+        cases += [((1, 63), (1,)), ((5, 64), (1,)), ((1, 97), (1,)), ((2, 4096), (1,))]
+        cases += [((9, 4, 33, 2), (1, 3)), ((70_001,), (0,)), ((4500, 5), (0,))]
+    for shape, dims in cases:
+        x = tinyt.from_numpy(draw.normal(1, 0.01, shape)).to(getattr(tinyt, dtype))
+        y = x.to(place)
+        same(y.sum(dims), x.sum(dims))
+        same(y.amax(dims), x.amax(dims))
+        same(y.amin(dims, keepdim=True), x.amin(dims, keepdim=True))
+        if len(dims) == 1:
+            same(y.prod(dims[0]), x.prod(dims[0]))
+
+
+@pytest.mark.parametrize("columns", [63, 64, 100, 4099])
+def test_compiled_rows_of_any_length(place, columns):
+    """Rows that are read several times, of which some results are rows and others elements, and
+    such that are written where they are read."""
+
+    def step(x, w):
+        h = x * w + 1
+        d = h - h.mean(1, keepdim=True)
+        wide = d.amax(1, keepdim=True) - d.amin(1, keepdim=True)
+        return d.square().sum(1), d / wide, h.to(tinyt.bfloat16), (d * wide).sum(1), wide
+
+    def in_place(x, y):
+        y.mul_(2)
+        x.sub_(x.mean(1, keepdim=True))
+        x.div_(y + x.amax(1, keepdim=True))
+        y.add_(x.sum(1, keepdim=True))
+
+    for rows in (1, 3, 70):
+        x, w, y = tinyt.randn(rows, columns), tinyt.randn(columns), tinyt.randn(rows, 1)
+        compiled, written = tinyt.compile(step), tinyt.compile(in_place)
+        for _ in range(2):
+            for got, want in zip(compiled(x.to(place), w.to(place)), step(x, w), strict=True):
+                same(got, want)
+            a, b, c, d = x.to(place), y.to(place), x.clone(), y.clone()
+            written(a, b)
+            in_place(c, d)
+            same(a, c)
+            same(b, d)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int32", "int64"])
+def test_products_of_any_size(place, dtype):
+    """At the edges of tiles, of operands along rows, along columns and in batches."""
+    dtype = getattr(tinyt, dtype)
+    if dtype is tinyt.float64 and "float64" not in computed_dtypes(place):
+        return
+    draw = np.random.default_rng(1)
+
+    def check(x, y):
+        x, y = (tinyt.from_numpy(a).to(dtype) for a in (x, y))
+        # Sums of small whole numbers are exact, in whichever order.
+        same(x.to(place) @ y.to(place), (x.double() @ y.double()).to(dtype))
+
+    for m, k, n in (
+        (1, 1, 1),
+        (33, 17, 31),
+        (64, 64, 64),
+        (65, 130, 100),
+        (1, 70, 66),
+        (66, 70, 1),
+        (1, 3001, 5),  # sums in parts
+        (7, 2050, 70),
+        (33, 9000, 31),
+    ):
+        x, y = draw.integers(-9, 10, (m, k)), draw.integers(-9, 10, (k, n))
+        for x_of, y_of in ((x, y), (np.asfortranarray(x), y), (x, np.asfortranarray(y))):
+            check(x_of, y_of)
+    check(draw.integers(-9, 10, (3, 1, 40, 20)), draw.integers(-9, 10, (5, 20, 70)))
+    check(draw.integers(-9, 10, (17, 70, 35)), draw.integers(-9, 10, (35, 66)))  # many large tiles
+    for few in (2, 3, 5, 8, 9):
+        check(draw.integers(-9, 10, (2, few, 40)), draw.integers(-9, 10, (40, 33)))
+        check(draw.integers(-9, 10, (1, 33, 1100)), draw.integers(-9, 10, (3, 1100, few)))
+    check(draw.integers(-9, 10, (80, 60))[::2, 1::3], draw.integers(-9, 10, (20, 99))[:, ::3])
+
+
+def test_attention_of_doubles(place):
+    if "float64" in computed_dtypes(place):
+        operands = [tinyt.randn(2, 3, n, 9, dtype=tinyt.float64) for n in (33, 40, 40, 33)]
+        results = []
+        for at in (place, "cpu"):
+            *given, slope = (x.to(at).detach().requires_grad_() for x in operands)
+            out = tinyt.nn.functional.scaled_dot_product_attention(*given, is_causal=True)
+            out.backward(slope.detach())
+            results.append([out.detach().cpu(), *(x.grad.cpu() for x in given)])
+        for got, want in zip(*results, strict=True):
+            tinyt.testing.assert_close(got, want, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_attention_of_any_size(place, dtype):
+    """At the edges of blocks; with masks, of grouped heads, where queries see no key."""
+    dtype = getattr(tinyt, dtype)
+    draw = np.random.default_rng(2)
+    close = (
+        {"rtol": 2e-2, "atol": 2e-2} if dtype is tinyt.bfloat16 else {"rtol": 1e-4, "atol": 1e-5}
+    )
+    attend = tinyt.nn.functional.scaled_dot_product_attention
+
+    def check(q, k, v, mask=None, **kwargs):
+        operands = [tinyt.from_numpy(draw.normal(0, 1, s)).to(dtype) for s in (q, k, v)]
+        slope = tinyt.from_numpy(draw.normal(0, 1, (*q[:-1], v[-1]))).to(dtype)
+        if mask is not None and mask.dtype is not tinyt.bool:
+            mask = mask.to(dtype)
+        results = []
+        for at in (place, "cpu"):
+            given = [x.to(at).detach().requires_grad_() for x in operands]
+            more = [] if mask is None else [mask.to(at)]
+            out = attend(*given, *more, **kwargs)
+            out.backward(slope.to(at))
+            results.append([out.detach().cpu(), *(x.grad.cpu() for x in given)])
+        for got, want in zip(*results, strict=True):
+            tinyt.testing.assert_close(got, want, **close)
+
+    def seen(*shape):
+        return tinyt.from_numpy(draw.random(shape) < 0.4)
+
+    check((1, 1, 1, 1), (1, 1, 1, 1), (1, 1, 1, 1))
+    check((2, 3, 33, 17), (2, 3, 65, 17), (2, 3, 65, 5), is_causal=True)
+    check((2, 3, 70, 16), (2, 3, 31, 16), (2, 3, 31, 40), scale=0.3)
+    if dtype is tinyt.bfloat16:
+        return
+    check((1, 4, 64, 64), (1, 2, 64, 64), (1, 2, 64, 64), is_causal=True, enable_gqa=True)
+    check((1, 2, 9, 130), (1, 2, 40, 130), (1, 2, 40, 150))
+    check((2, 2, 40, 8), (2, 2, 50, 8), (2, 2, 50, 8), seen(2, 1, 40, 50))
+    check((2, 2, 40, 8), (2, 2, 50, 8), (2, 2, 50, 8), seen(40, 1))
+    check(
+        (2, 2, 40, 8), (2, 2, 50, 8), (2, 2, 50, 8), tinyt.from_numpy(draw.normal(0, 1, (2, 1, 50)))
+    )
+    check((1, 1, 3, 4), (1, 1, 0, 4), (1, 1, 0, 2))
+    x = tinyt.from_numpy(draw.normal(0, 1, (2, 35, 3, 24))).to(dtype)  # strides of any order
+    y = x.to(place).transpose(1, 2)
+    x = x.transpose(1, 2)
+    tinyt.testing.assert_close(
+        attend(y, y, y, is_causal=True).cpu(), attend(x, x, x, is_causal=True), **close
+    )
+    x[0, 0, 20, 3] = float("nan")
+    y[0, 0, 20, 3] = float("nan")
+    got, want = (attend(t, t, t, is_causal=True).cpu()[:, :, 20:] for t in (y, x))
+    assert got.isnan().any()
+    tinyt.testing.assert_close(got, want, equal_nan=True, **close)
