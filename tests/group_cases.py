@@ -145,6 +145,18 @@ def test_attention_of_any_size(place, dtype):
         (2, 2, 40, 8), (2, 2, 50, 8), (2, 2, 50, 8), tinyt.from_numpy(draw.normal(0, 1, (2, 1, 50)))
     )
     check((1, 1, 3, 4), (1, 1, 0, 4), (1, 1, 0, 2))
+    results = []  # a query whose scores overflow is NaN for every key
+    for at in (place, "cpu"):
+        q = tinyt.tensor(
+            [[[[1.0, 0.0], [np.inf, 1.0]]]], dtype=dtype, device=at, requires_grad=True
+        )
+        k = tinyt.tensor([[[[1.0, 1.0], [-1.0, 1.0]]]], dtype=dtype, device=at, requires_grad=True)
+        v = tinyt.ones(1, 1, 2, 40, dtype=dtype, device=at, requires_grad=True)
+        out = attend(q, k, v)
+        out.sum().backward()
+        results.append([out.detach().cpu(), *(x.grad.cpu() for x in (q, k, v))])
+    for got, want in zip(*results, strict=True):
+        tinyt.testing.assert_close(got, want, equal_nan=True, **close)
     x = tinyt.from_numpy(draw.normal(0, 1, (2, 35, 3, 24))).to(dtype)  # strides of any order
     y = x.to(place).transpose(1, 2)
     x = x.transpose(1, 2)

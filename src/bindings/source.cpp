@@ -102,7 +102,8 @@ std::pair<gpu::Functions, std::string> source_parts(const FusedKernel& kernel,
                                                     const std::string& name,
                                                     const std::string& dialect_name,
                                                     bool by_lanes) {
-  gpu::KernelForm form{.by_lanes = by_lanes};
+  gpu::KernelForm form;
+  form.by_lanes = by_lanes;
   for (const int layout : inner) {
     require(layout >= 0 && layout <= 2, ErrorKind::Value, "no layout ", layout);
     form.loads.push_back(static_cast<gpu::Inner>(layout));

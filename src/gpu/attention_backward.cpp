@@ -52,7 +52,8 @@ class GradientPrinter : AttentionBlocks {
   }
 
  private:
-  // exp(score - sum): the weight of a key for a query; or the gradient of their score.
+  // exp(score - sum): the weight of a key for a query; or the gradient of their score. A key that
+  // a query may not see has none, whatever its value is, unless all that the query gets is NaN.
   void find_weights() {
     const std::string query = by_keys_ ? "column" : "row";
     for_scores([&](int r, int c) {
@@ -61,16 +62,19 @@ class GradientPrinter : AttentionBlocks {
       write_.constant(index(), query,
                       by_keys_ ? "first_column + " + column(c) : "first_row + " + row(r));
       write_.variable(type_, "weight", zero());
-      // NaN is not the lowest number, either.
-      write_.open_if("!(" + write_.equal(type_, s, lowest()) + ")");
       const auto of_query = [&](const MapKernel::View& view) {
         return item(view, view.first + " + " + query_place(query));
       };
-      write_.assign("weight", call(OpId::exp, call(OpId::sub, s + ", " + of_query(sums_))));
+      write_.open_if(is_there(r, c));
+      write_.constant(type_, "all", of_query(sums_));
+      write_.open_if("!(" + write_.equal(type_, s, lowest()) + ") || " +
+                     kernel_.is_nan(type_, "all"));
+      write_.assign("weight", call(OpId::exp, call(OpId::sub, s + ", all")));
       if (of_ != Of::Value)
         write_.assign("weight",
                       call(OpId::mul,
                            "weight, " + call(OpId::sub, pair("g", r, c) + ", " + of_query(dots_))));
+      write_.close();
       write_.close();
       write_.assign(s, "weight");
       write_.close();

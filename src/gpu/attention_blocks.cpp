@@ -228,7 +228,9 @@ void AttentionBlocks::add_weighted(const Operand& values) {
     write_.assign("weights[(" + row(r) + ") * " + text_of(kPitch) + " + " + column(c) + "]",
                   pair("s", r, c));
   });
-  write_.open_for(index(), "k", "0", "k < " + text_of(kBlock), "k += " + strip);
+  write_.open_for(index(), "k", "0",
+                  "k < " + text_of(kBlock) + " && first_column + k < " + columns(),
+                  "k += " + strip);
   write_.open_for(index(), "i", "lane", "i < " + text_of(kValueStrip * kSide * own_),
                   "i += " + text_of(kGroupThreads));
   write_.constant(index(), "line", "first_column + k + i / " + width);

@@ -57,6 +57,11 @@ class AttentionBlocks {
   void multiply(const char* name, const Operand& rows, const Operand& columns);
   // Scores s0_0, ...: the lowest number where a query may not see a key, and where there is none.
   void mask_scores();
+  // Whether a thread's row and column of the block are there.
+  std::string is_there(int r, int c) const {
+    return "first_row + " + row(r) + " < end_row && first_column + " + column(c) + " < " +
+           columns();
+  }
   // Adds the products of weights s0_0, ... with rows of `values` to the results.
   void add_weighted(const Operand& values);
   // Calls body(column's number, result) inside what is done where row `r` and the column are there.
