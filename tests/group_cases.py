@@ -1,11 +1,14 @@
 """Rows, products and attention on every device with kernels of `src/gpu/`, which has several forms
 of each: imported by the cases of each device, as `device_cases.py`."""
 
+import os
+
 import numpy as np
 import pytest
 
 import tinyt
 from device_cases import computed_dtypes, same
+from tinyt import _core, _tensor
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32", "bool"])
@@ -89,6 +92,15 @@ def test_products_of_any_size(place, dtype):
         check(draw.integers(-9, 10, (2, few, 40)), draw.integers(-9, 10, (40, 33)))
         check(draw.integers(-9, 10, (1, 33, 1100)), draw.integers(-9, 10, (3, 1100, few)))
     check(draw.integers(-9, 10, (80, 60))[::2, 1::3], draw.integers(-9, 10, (20, 99))[:, ::3])
+
+
+def test_attention_of_groups_is_a_kernel(place):
+    """Where all devices of the kind share memory."""
+    as_gpu = os.environ.get(f"TINYT_{place.type.upper()}_AS_GPU") is not None
+    for name in ("attention", "attention_backward"):
+        code = _tensor.number_of_device(place)
+        if as_gpu:
+            assert _core.has_kernel(name, tinyt.float32, code)
 
 
 def test_attention_of_doubles(place):

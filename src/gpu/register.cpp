@@ -117,6 +117,14 @@ class GpuTarget final : public FusionTarget {
 
 // ---- kernels
 
+// Whether threads share memory on all devices of a driver, which have one table of kernels: a CPU
+// may stand beside a GPU.
+bool all_share_memory(Driver& driver) {
+  for (int i = 0; i < driver.device_count(); ++i)
+    if (!driver.launch_model(i).shares_memory) return false;
+  return true;
+}
+
 struct Tables {
   Kernels kernels;
   std::array<uint32_t, kOpCount> lacks{};
@@ -189,7 +197,7 @@ bool has_driver(DeviceKind kind) { return g_drivers[static_cast<size_t>(kind)] !
 
 DeviceKind register_gpu(std::string_view name, Driver& driver,
                         const std::vector<std::string>& aliases) {
-  auto tables = std::make_unique<Tables>(driver.dialect(0), driver.launch_model(0).shares_memory);
+  auto tables = std::make_unique<Tables>(driver.dialect(0), all_share_memory(driver));
   auto target = std::make_unique<GpuTarget>(driver);
   const DeviceKind kind = register_device(name, driver, aliases);
   driver.kind_ = kind;
