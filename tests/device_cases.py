@@ -184,6 +184,27 @@ def test_faults_are_found_later(place):
     same(x, tinyt.arange(4.0))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "int64", "bool", "complex128"])
+def test_no_index_is_in_a_dimension_of_size_0(place, dtype):
+    """There is no memory that could be read in its place."""
+    if dtype == "complex128" and "float64" not in computed_dtypes(place):
+        pytest.skip("no float64 there")
+    none = tinyt.zeros(0, 3, dtype=getattr(tinyt, dtype)).to(place)
+    index = tinyt.tensor([0, -1]).to(place)
+    calls = [
+        lambda: nn.functional.embedding(index, none),
+        lambda: none[index],
+        lambda: none.index_select(0, index),
+        lambda: none.gather(0, index.reshape(2, 1)),
+        lambda: none.take(index),
+        lambda: none.flatten()[index[0]],
+    ]
+    for call in calls:
+        with pytest.raises(IndexError, match=r"out of range for dimension 0 of size 0|empty"):
+            call().cpu()
+    same(none.gather(0, index[:0].reshape(0, 1)), none[:, :1].cpu())
+
+
 def test_indexing(place):
     x = tinyt.randn(5, 6)
     index = tinyt.tensor([[3, 1, 0, 4, 4, 2]])

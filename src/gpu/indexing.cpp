@@ -20,6 +20,14 @@ Dims without(Dims strides, size_t dim) {
   return strides;
 }
 
+// Itself; a zero in the place of elements that are not there, of which every index is a fault.
+Tensor with_elements(const Tensor& x) {
+  if (x.numel() > 0) return x;
+  const Tensor zero = Tensor::empty(Dims{}, x.dtype(), x.device());
+  driver_of(x.device()).fill(zero.storage().buffer, 0, x.itemsize(), 0);
+  return zero.view(x.shape(), Dims(x.rank(), 0), zero.offset());
+}
+
 // Its elements by their bits alone.
 Tensor bits_of_tensor(const Tensor& x) {
   return x.view_as(MapKernel::bits_type(x.dtype()), x.shape(), x.strides(), x.offset());
@@ -28,7 +36,8 @@ Tensor bits_of_tensor(const Tensor& x) {
 }  // namespace
 
 void run_gather(const KernelCall& call) {
-  const Tensor x = at_least_1d(call.inputs[0]), index = at_least_1d(call.inputs[1]);
+  const Tensor x = with_elements(at_least_1d(call.inputs[0]));
+  const Tensor index = at_least_1d(call.inputs[1]);
   const Tensor& out = call.outputs[0];
   const auto dim = static_cast<size_t>(AttrReader(call.attrs).integer());
   if (x.dtype() == DType::Complex128) {
