@@ -15,6 +15,7 @@ import pytest
 
 import host2
 import sampling
+import standin
 import tinyt
 
 hypothesis.settings.register_profile(
@@ -35,7 +36,7 @@ DRAWS = [
 ]
 
 # Devices with kernels of src/gpu, and a pattern of the dtypes that they have no arithmetic of.
-GPUS = {"opencl": "none", "webgpu": "float64|complex128"}
+GPUS = {"cuda": "none", "opencl": "none", "webgpu": "float64|complex128"}
 
 FAILED = pytest.StashKey[bool]()
 
@@ -52,7 +53,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--device",
         default="cpu",
-        help="where tensors of the tests are; 'host2': in the test library's hidden memory",
+        help="where tensors of the tests are; 'host2': in the test library's hidden memory; "
+        "'standin': on CUDA's devices, with the library that stands for its driver",
     )
     group.addoption(
         "--lacks",
@@ -82,7 +84,13 @@ def pytest_configure(config: pytest.Config) -> None:
             raise pytest.UsageError("--device host2 needs a C compiler")
         lack_kernels(config)
         tinyt.backends.load(library)
-    elif device in GPUS:
+    if device == "standin":
+        variables = standin.standin()
+        if variables is None:
+            raise pytest.UsageError("--device standin needs a C++ compiler")
+        os.environ.update(variables)
+        device = config.option.device = "cuda"
+    if device in GPUS:
         draws = "|".join(DRAWS)
         use_host_fallback(config, rf"(\w+. no kernel for ({GPUS[device]})|({draws}). no kernel)")
     tinyt.set_default_device(device)
@@ -173,9 +181,9 @@ def forget() -> None:
 
 def settle() -> None:
     """What a test left running ends; an index out of range that it did not look at is its own."""
-    if tinyt.accelerator.is_available():
+    for index in range(tinyt.accelerator.device_count()):
         with contextlib.suppress(IndexError):
-            tinyt.accelerator.synchronize()
+            tinyt.accelerator.synchronize(index)
 
 
 @pytest.fixture(autouse=True)

@@ -637,7 +637,7 @@ def test_arithmetic_is_probed(place):
     assert len(found) == 8
     inexact = [name for name, is_exact in found.items() if not is_exact]
     assert inexact in ([], ["fma"])
-    if place.type == "opencl":
+    if place.type in ("cuda", "opencl"):
         assert not inexact
         assert all(_core.gpu_arithmetic(str(place), tinyt.float64.number).values())
     elif any(d.hardware.startswith("llvmpipe") for d in tinyt.devices()):
@@ -688,6 +688,6 @@ def test_a_forked_process_is_refused(place):
             os.write(write, str(error).encode())
         os._exit(0)
     os.waitpid(pid, 0)
-    assert re.search(rb"a forked process cannot use (OpenCL|WebGPU)", os.read(read, 1000))
+    assert re.search(rb"a forked process cannot use (CUDA|OpenCL|WebGPU)", os.read(read, 1000))
     os.close(read)
     os.close(write)

@@ -20,7 +20,7 @@ def _folder() -> tempfile.TemporaryDirectory[str]:
 
 @cache
 def faulty_library(source: str) -> str | None:
-    """The library's path, for TINYT_OPENCL_LIBRARY or TINYT_WEBGPU_LIBRARY, of a source in this
+    """The library's path, for TINYT_OPENCL_LIBRARY and its like, of a source in this
     folder; None without a compiler."""
     is_c = source.endswith(".c")
     name = os.environ.get("CC", "cc") if is_c else os.environ.get("CXX", "c++")

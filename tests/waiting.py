@@ -8,9 +8,9 @@ import tinyt
 
 
 def find_faults() -> None:
-    """Raises what kernels of the device found in values: it may not have been looked at yet."""
-    if tinyt.accelerator.is_available():
-        tinyt.accelerator.synchronize()
+    """Raises what kernels of any device found in values: it may not have been looked at yet."""
+    for index in range(tinyt.accelerator.device_count()):
+        tinyt.accelerator.synchronize(index)
 
 
 def settled(result: Any) -> Any:

@@ -70,7 +70,7 @@ def devices() -> list[DeviceInfo]:
         if kind not in ours:
             places += [Device(kind, i) for i in range(_tensor.device_count(kind))]
     found = [DeviceInfo(str(place), *_tensor.device_facts(place), "") for place in places]
-    _tensor.find_webgpu_library()
+    _tensor.find_libraries()
     for kind in ours:
         try:
             facts = _core.look_for_devices(kind)

@@ -65,7 +65,7 @@ def set_default_tensor_type(t: _TensorType | str, /) -> None:
     if _is_of_cuda(t):
         raise TypeError(
             f"set_default_tensor_type: type {t if isinstance(t, str) else t.__name__} is not "
-            "available: this build has no CUDA"
+            "available: tinyt.cuda has no devices yet"
         )
     name = t.rpartition(".")[2] if isinstance(t, str) else getattr(t, "__name__", "")
     if name not in TYPE_NAMES:

@@ -13,6 +13,8 @@
 #include "core/graph/graph.h"
 #include "core/ops/dispatch.h"
 #include "core/ops/mode.h"
+#include "cuda/library.h"
+#include "cuda/register.h"
 #include "gpu/driver.h"
 #include "gpu/kernel_cache.h"
 #include "meta/register.h"
@@ -47,6 +49,7 @@ struct KindOfBuild {
   const Runtime& (*find)();  // without registering it
 };
 inline constexpr KindOfBuild kKindsOfBuild[] = {
+    {"cuda", cuda::register_cuda, cuda::find_cuda},
     {"opencl", opencl::register_opencl, opencl::find_opencl},
     {"webgpu", webgpu::register_webgpu, webgpu::find_webgpu}};
 inline std::vector<std::string> kinds_of_build() {

@@ -17,14 +17,18 @@ constexpr size_t kFaultWords = 4;
 void Driver::copy(const Buffer& to, size_t to_place, const Buffer& from, size_t from_place,
                   size_t bytes) {
   if (bytes == 0) return;
-  if (from.handle != nullptr && to.handle != nullptr && from.device != to.device) {
-    const auto host = std::make_unique<char[]>(bytes);
-    const Buffer between{.host = host.get(), .bytes = bytes};
-    copy_bytes(between, 0, from, from_place, bytes);
-    return copy_bytes(to, to_place, between, 0, bytes);
-  }
+  if (from.handle != nullptr && to.handle != nullptr && from.device != to.device)
+    return copy_to_peer(to, to_place, from, from_place, bytes);
   copy_bytes(to, to_place, from, from_place, bytes);
   if (to.handle == nullptr) raise_faults(from.device.index);
+}
+
+void Driver::copy_to_peer(const Buffer& to, size_t to_place, const Buffer& from, size_t from_place,
+                          size_t bytes) {
+  const auto host = std::make_unique<char[]>(bytes);
+  const Buffer between{.host = host.get(), .bytes = bytes};
+  copy_bytes(between, 0, from, from_place, bytes);
+  copy_bytes(to, to_place, between, 0, bytes);
 }
 
 void Driver::synchronise(int index) {

@@ -80,6 +80,9 @@ class Driver : public Runtime {
   virtual void copy_bytes(const Buffer& to, size_t to_place, const Buffer& from, size_t from_place,
                           size_t bytes) = 0;
   virtual void wait(int index) = 0;
+  // Between two of its devices: through the host, unless the driver knows better.
+  virtual void copy_to_peer(const Buffer& to, size_t to_place, const Buffer& from,
+                            size_t from_place, size_t bytes);
 
  private:
   struct Faults {

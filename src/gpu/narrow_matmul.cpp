@@ -1,6 +1,7 @@
 // Products with few rows or few columns: each element of the large operand is read once, for all of
 // the few lines. Neighbouring threads read neighbours of it: a thread makes a line of results, or
-// the lanes of a group share out its sums.
+// the lanes of a group share out its sums. Long sums are those of lanes in either case, so that how
+// the operands lie changes no bit of a result.
 #include "gpu/narrow_matmul.h"
 
 #include <bit>
@@ -29,8 +30,10 @@ struct Narrow {
     std::swap(product.a_batch, product.b_batch);
     std::swap(row_step, column_step);
   }
-  // Whether the large operand is read along its sums.
-  bool by_lanes() const { return product.b_sum == 1 && product.b_column != 1; }
+  // Whether a result is the sum of what lanes have: of every `kReduceLanes`-th product each.
+  bool has_lanes() const { return product.k >= 2 * kReduceLanes; }
+  // Whether these are threads, which read the large operand along its sums.
+  bool by_threads() const { return has_lanes() && product.b_sum == 1 && product.b_column != 1; }
   int64_t lines() const { return numel_of(product.batch) * product.n; }
 
   Product product;
@@ -60,13 +63,39 @@ class NarrowPrinter {
         column_step_(kernel.word(narrow.column_step)) {
     const Dims steps[] = {narrow.product.a_batch, narrow.product.b_batch};
     places_ = kernel.places("batch", narrow.product.batch, steps);
-    if (narrow.by_lanes()) kernel.share(type_, "sums", rows * kGroupThreads);
+    if (narrow.by_threads()) kernel.share(type_, "sums", rows * kGroupThreads);
   }
 
   // Line "i" of results by a thread.
   void print() {
+    print_places();
     print_sums("0", "1");
     for (int r = 0; r < rows_; ++r) store(r, sum(r));
+  }
+
+  // The same, lane by lane.
+  void print_lanes() {
+    const ScalarType index = kernel_.dialect().index;
+    const std::string lanes = std::to_string(kReduceLanes);
+    const auto part = [](int r, const std::string& at) {
+      return numbered("part", r) + "[" + at + "]";
+    };
+    print_places();
+    for (int r = 0; r < rows_; ++r) write_.array(type_, numbered("part", r), kReduceLanes);
+    write_.open_count(index, "place", "0", lanes);
+    print_sums("place", lanes);
+    for (int r = 0; r < rows_; ++r) write_.assign(part(r, "place"), sum(r));
+    write_.close();
+    for (int width = kReduceLanes / 2; width > 0; width /= 2) {
+      const std::string half = std::to_string(width);
+      write_.open_count(index, "place", "0", half);
+      for (int r = 0; r < rows_; ++r)
+        write_.assign(part(r, "place"),
+                      kernel_.call_op(OpId::add, dtype_,
+                                      part(r, "place") + ", " + part(r, "place + " + half)));
+      write_.close();
+    }
+    for (int r = 0; r < rows_; ++r) store(r, part(r, "0"));
   }
 
   // Some lines by a group.
@@ -76,6 +105,7 @@ class NarrowPrinter {
     write_.constant(index, "line", "group * " + std::to_string(kGroupLines) + " + lane / " + lanes);
     write_.constant(index, "place", "lane % " + lanes);
     write_.limit(index, "i", "line", lines_ + " - 1");
+    print_places();
     print_sums("place", lanes);
     for (int r = 0; r < rows_; ++r) write_.assign(shared(r, ""), sum(r));
     write_.barrier();
@@ -100,8 +130,8 @@ class NarrowPrinter {
            (behind.empty() ? "" : " + " + behind) + "]";
   }
 
-  // Of every `step`-th one from `first` on.
-  void print_sums(const std::string& first, const std::string& step) {
+  // Where the operands of line "i" begin.
+  void print_places() {
     const ScalarType index = kernel_.dialect().index;
     write_.constant(index, "batch", "i / " + n_);
     write_.constant(index, "column", "i % " + n_);
@@ -110,8 +140,13 @@ class NarrowPrinter {
       write_.limit(index, numbered("row", r), std::to_string(r), m_ + " - 1");
       write_.constant(index, numbered("from", r),
                       a_.first + " + " + places_[0] + " + " + numbered("row", r) + " * " + a_row_);
-      write_.variable(type_, sum(r), literal(type_, 0, kernel_.dialect()));
     }
+  }
+  // Of every `step`-th product from `first` on.
+  void print_sums(const std::string& first, const std::string& step) {
+    const ScalarType index = kernel_.dialect().index;
+    for (int r = 0; r < rows_; ++r)
+      write_.variable(type_, sum(r), literal(type_, 0, kernel_.dialect()));
     write_.open_for(index, "k", first, "k < " + k_, "k += " + step);
     write_.constant(type_, "x", item(b_, "large + k * " + b_sum_));
     for (int r = 0; r < rows_; ++r)
@@ -147,21 +182,23 @@ class NarrowPrinter {
 bool is_narrow(const Product& p) { return std::min(p.m, p.n) <= kFewLines; }
 
 int64_t narrow_threads(const Product& p) {
+  // Between a thread a line and one a lane: which it is must not change the parts that sums have.
+  constexpr int64_t kThreadsOfLine = 8;
   const Narrow narrow(p);
-  return narrow.lines() * (narrow.by_lanes() ? kReduceLanes : 1);
+  return narrow.lines() * (narrow.has_lanes() ? kThreadsOfLine : 1);
 }
 
 void multiply_narrow(const Product& p, const Tensor& out) {
   const Narrow narrow(p);
   const auto rows = static_cast<int>(std::bit_ceil(static_cast<uint64_t>(narrow.product.m)));
-  const bool by_lanes = narrow.by_lanes();
-  MapKernel kernel(out.device(),
-                   "narrow " + std::to_string(rows) + " " + std::to_string(int{by_lanes}));
+  const std::string form = narrow.by_threads() ? "threads" : narrow.has_lanes() ? "lanes" : "short";
+  MapKernel kernel(out.device(), "narrow " + std::to_string(rows) + " " + form);
   NarrowPrinter printer(kernel, narrow, out, rows);
-  if (by_lanes)
+  if (narrow.by_threads())
     kernel.run_groups(ceil_div(narrow.lines(), kGroupLines), [&] { printer.print_together(); });
   else
-    kernel.run(narrow.lines(), [&] { printer.print(); });
+    kernel.run(narrow.lines(),
+               [&] { narrow.has_lanes() ? printer.print_lanes() : printer.print(); });
 }
 
 }  // namespace tinyt::gpu

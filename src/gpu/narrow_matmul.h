@@ -7,7 +7,7 @@ namespace tinyt::gpu {
 
 // Whether a product has so few rows, or columns.
 bool is_narrow(const Product& product);
-// Threads that `multiply_narrow` takes.
+// Threads that `multiply_narrow` takes, about; it depends on shapes alone.
 int64_t narrow_threads(const Product& product);
 // As `multiply`, of at least one element and one sum, which one launch takes. Only where threads
 // share memory.

@@ -3,11 +3,8 @@
 #include <cstdlib>
 #include <string_view>
 
-#if !defined(_WIN32)
-#include <dlfcn.h>
-#endif
-
 #include "core/base/backend_error.h"
+#include "gpu/shared_library.h"
 
 namespace tinyt::opencl {
 
@@ -24,37 +21,27 @@ constexpr std::string_view kHowTo =
     "the CPU), or name a library by TINYT_OPENCL_LIBRARY";
 
 void* opened(std::string& why) {
-#if defined(_WIN32)
-  why = "not on Windows yet";
-  return nullptr;
-#else
-  if (const char* own = std::getenv("TINYT_OPENCL_LIBRARY")) {
-    void* handle = dlopen(own, RTLD_NOW | RTLD_LOCAL);
-    if (handle == nullptr) why = dlerror();
-    return handle;
-  }
+  if (const char* own = std::getenv("TINYT_OPENCL_LIBRARY")) return gpu::open_library(own, why);
   for (const char* name : kLibraryNames) {
-    if (void* handle = dlopen(name, RTLD_NOW | RTLD_LOCAL)) return handle;
-    if (why.empty()) why = dlerror();
+    std::string refusal;
+    if (void* handle = gpu::open_library(name, refusal)) return handle;
+    if (why.empty()) why = refusal;
   }
   return nullptr;
-#endif
 }
 
 // Closed again unless all functions are there.
 Api read(void* handle) {
   Api api;
-#if !defined(_WIN32)
   const char* missing = nullptr;
-#define TINYT_FIND(name, result, arguments)                              \
-  api.name = reinterpret_cast<decltype(api.name)>(dlsym(handle, #name)); \
+#define TINYT_FIND(name, result, arguments)                                           \
+  api.name = reinterpret_cast<decltype(api.name)>(gpu::find_function(handle, #name)); \
   if (api.name == nullptr && missing == nullptr) missing = #name;
   TINYT_OPENCL_FUNCTIONS(TINYT_FIND)
 #undef TINYT_FIND
-  if (missing != nullptr) dlclose(handle);
+  if (missing != nullptr) gpu::close_library(handle);
   require(missing == nullptr, ErrorKind::Device, "device: OpenCL's library has no ", missing,
           "; OpenCL 1.2 or later is needed");
-#endif
   return api;
 }
 

@@ -3,12 +3,9 @@
 #include <cstdlib>
 #include <mutex>
 
-#if !defined(_WIN32)
-#include <dlfcn.h>
-#endif
-
 #include "core/base/error.h"
 #include "core/base/fork.h"
+#include "gpu/shared_library.h"
 
 namespace tinyt::webgpu {
 
@@ -36,26 +33,24 @@ Api opened_api() {
   const std::string path = path_of_library();
   require(!path.empty(), ErrorKind::Device,
           "device: there is no WebGPU library: the package wgpu is not installed; ", kInstall);
+  std::string why;
+  void* handle = gpu::open_library(path, why);
+  require(handle != nullptr, ErrorKind::Device, "device: there is no WebGPU library (", why, "); ",
+          kInstall);
   Api api;
-#if defined(_WIN32)
-  fail(ErrorKind::Device, "device: no WebGPU on Windows yet");
-#else
-  void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  require(handle != nullptr, ErrorKind::Device, "device: there is no WebGPU library (", dlerror(),
-          "); ", kInstall);
-  api.wgpuGetVersion = reinterpret_cast<uint32_t (*)()>(dlsym(handle, "wgpuGetVersion"));
+  api.wgpuGetVersion =
+      reinterpret_cast<uint32_t (*)()>(gpu::find_function(handle, "wgpuGetVersion"));
   require(api.wgpuGetVersion != nullptr, ErrorKind::Device, "device: ", path,
           " is not wgpu-native; ", kInstall);
   const uint32_t version = api.wgpuGetVersion();
   require(version >> 24 == kNativeVersion, ErrorKind::Device, "device: ", path, " is wgpu-native ",
           version >> 24, ".", version >> 16 & 255, ", of which version ", kNativeVersion,
           " is needed; ", kInstall);
-#define TINYT_FIND(name, result, arguments)                              \
-  api.name = reinterpret_cast<decltype(api.name)>(dlsym(handle, #name)); \
+#define TINYT_FIND(name, result, arguments)                                           \
+  api.name = reinterpret_cast<decltype(api.name)>(gpu::find_function(handle, #name)); \
   require(api.name != nullptr, ErrorKind::Device, "device: ", path, " has no ", #name);
   TINYT_WEBGPU_FUNCTIONS(TINYT_FIND)
 #undef TINYT_FIND
-#endif
   return api;
 }
 

@@ -324,7 +324,7 @@ def file_names(text: str) -> set[str]:
 def test_names_of_files_that_are_compiled_as_one_are_unique() -> None:
     """A constant in a file's own namespace would hide another one, without a word; of variables
     there is an error, but only where the files come to lie in one group."""
-    roots = ("core", "cpu", "gpu", "opencl", "webgpu")
+    roots = ("core", "cpu", "gpu", "cuda", "opencl", "webgpu")
     files = [f for root in roots for f in (SRC / root).rglob("*.*")]
     places: dict[str, list[str]] = {}
     for path in files:

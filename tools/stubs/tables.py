@@ -87,7 +87,7 @@ HOT_TYPES = {
     "is_meta": "bool",
     "device_count": "int",
     "device_facts": "tuple[str, int]",
-    "find_webgpu_library": "None",
+    "find_libraries": "None",
     "device_kinds": "list[str]",
     "kinds_of_build": "list[str]",
     "Node.device_code": "int",

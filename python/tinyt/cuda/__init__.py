@@ -1,4 +1,6 @@
-"""`torch.cuda` of a build without CUDA: it says so, and what a script calls on both is harmless.
+"""`torch.cuda` without a device: it says so, and what a script calls on both is harmless.
+
+Tensors on `device="cuda"` are about `tinyt.accelerator`; these functions do not know of them yet.
 
 Functions that seed, free, wait or reset have nothing to do and do nothing; what would have to name
 a device, a stream or an event raises DeviceError.
@@ -44,7 +46,7 @@ DeferredCudaCallError = AcceleratorError = CudaError
 
 
 def is_available() -> bool:
-    """False: this build has no CUDA."""
+    """False: tinyt.cuda has no devices yet."""
     return False
 
 
@@ -113,7 +115,7 @@ def host_memory_stats() -> OrderedDict[str, Any]:
 
 def memory_summary(device: object = None, abbreviated: bool = False) -> str:
     """One line that says that there is none."""
-    return "no CUDA memory: this build has no CUDA; see tinyt.memory.statistics()"
+    return "no CUDA memory: tinyt.cuda has no devices yet; see tinyt.memory.statistics()"
 
 
 def seed() -> None:
@@ -156,12 +158,14 @@ def synchronize(device: object = None) -> None:
 
 
 def _refuse(name: str) -> NoReturn:
-    raise DeviceError(f"cuda.{name}: this build has no CUDA; check cuda.is_available() first")
+    raise DeviceError(
+        f"cuda.{name}: tinyt.cuda has no devices yet; check cuda.is_available() first"
+    )
 
 
 def list_gpu_processes(device: object = None) -> str:
     """One line that says that there are none."""
-    return "no GPU processes: this build has no CUDA"
+    return "no GPU processes: tinyt.cuda has no devices yet"
 
 
 def _is_none(device: object) -> bool:

@@ -12,7 +12,7 @@ __all__ = ["mark", "range", "range_end", "range_pop", "range_push", "range_start
 def _refuse(*args: Any, **kwargs: Any) -> NoReturn:
     """RuntimeError: there is no NVTX."""
     raise RuntimeError(
-        "NVTX functions not installed: this build has no CUDA; use profiler.record_function"
+        "NVTX functions not installed: tinyt.cuda has no devices yet; use profiler.record_function"
     )
 
 

@@ -295,7 +295,7 @@ class Module(Stateful):
         return self.to("cpu")
 
     def cuda(self: Self, device: object = None) -> Self:
-        """RuntimeError: this build has no CUDA."""
+        """To the device "cuda"; RuntimeError where there is none."""
         return self.to("cuda")
 
     def to_empty(self: Self, *, device: Any, recurse: bool = True) -> Self:

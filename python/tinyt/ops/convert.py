@@ -190,7 +190,7 @@ def cuda(
     non_blocking: bool = False,
     memory_format: Format | None = None,
 ) -> Tensor:
-    """RuntimeError: this build has no CUDA."""
+    """To the device "cuda"; RuntimeError where there is none."""
     return to(self, device="cuda")
 
 

@@ -59,6 +59,7 @@ cdef extern from "devices.h" namespace "tinyt":
     vector[string] c_kinds_of_build "tinyt::kinds_of_build"()
     string take_device_warning(const string&) except +raise_python_error
     void set_webgpu_library "tinyt::webgpu::set_library"(const string&) except +raise_python_error
+    void set_cuda_compilers "tinyt::cuda::set_compilers"(const string&) except +raise_python_error
     string device_names() except +raise_python_error
     void synchronise_device(int64_t) except +raise_python_error
     string device_hardware(int64_t) except +raise_python_error

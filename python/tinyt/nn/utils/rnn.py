@@ -70,7 +70,7 @@ class PackedSequence(_Fields):
         return self.to(*args, **{"device": "cpu", **kwargs})
 
     def cuda(self, *args: Any, **kwargs: Any) -> PackedSequence:
-        """RuntimeError: this build has no CUDA."""
+        """To the device "cuda"; RuntimeError where there is none."""
         return self.to(*args, **{"device": "cuda", **kwargs})
 
     def double(self) -> PackedSequence:

@@ -104,18 +104,23 @@ cdef tuple DEVICE_TYPES = (
     "webgpu")
 
 
-def find_webgpu_library():
-    """Tells the core where the library is that the package `wgpu` brings, which is not imported."""
+def find_libraries():
+    """Tells the core where the libraries are that packages bring, none of which is imported: of
+    `wgpu` its own, NVRTC of `nvidia-cuda-nvrtc-cu12` and its later versions."""
+    import glob
     import importlib.util
     import os
-    spec = importlib.util.find_spec("wgpu")
-    for folder in (spec and spec.submodule_search_locations) or ():
-        folder = os.path.join(folder, "resources")
-        for name in sorted(os.listdir(folder) if os.path.isdir(folder) else ()):
-            if "wgpu_native" in name:
-                set_webgpu_library(os.fsencode(os.path.join(folder, name)))
-                return
-    set_webgpu_library(b"")
+
+    def paths(package, *pattern):
+        spec = importlib.util.find_spec(package)
+        folders = (spec and spec.submodule_search_locations) or ()
+        return [path for folder in folders
+                for path in sorted(glob.glob(os.path.join(glob.escape(folder), *pattern)))]
+
+    native = paths("wgpu", "resources", "*wgpu_native*")
+    set_webgpu_library(os.fsencode(native[0]) if native else b"")
+    compilers = paths("nvidia", "*", "lib", "libnvrtc.so.*")
+    set_cuda_compilers(b"\n".join(map(os.fsencode, compilers)))
 
 
 cdef class device:
@@ -176,8 +181,8 @@ cdef class device:
     cdef int64_t looked_up(self) except -1:
         name = self.type.encode()
         if device_kind_of(name) < 0:
-            if self.type == "webgpu":
-                find_webgpu_library()
+            if self.type in ("cuda", "webgpu"):
+                find_libraries()
             need_device_kind(name)
             warning = take_device_warning(name).decode()
             if warning:

@@ -1,0 +1,103 @@
+// What of CUDA's driver and of NVRTC is called: types, numbers and functions of their manuals
+// (NVIDIA, "CUDA Driver API" and "NVRTC", CUDA 12), found in the libraries when these are opened.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace tinyt::cuda {
+
+using Status = int;  // CUresult
+using DeviceId = int;
+using Address = uint64_t;  // CUdeviceptr
+using Context = struct ContextTag*;
+using Stream = struct StreamTag*;
+using Event = struct EventTag*;
+using Module = struct ModuleTag*;
+using Function = struct FunctionTag*;
+
+inline constexpr Status kSuccess = 0, kOutOfMemory = 2, kNoDevice = 100, kInvalidDevice = 101,
+                        kNotReady = 600;
+inline constexpr unsigned kNonBlocking = 1;   // CU_STREAM_NON_BLOCKING
+inline constexpr unsigned kWithoutTimes = 2;  // CU_EVENT_DISABLE_TIMING
+inline constexpr unsigned kPortable = 1;      // CU_MEMHOSTALLOC_PORTABLE
+
+// CUdevice_attribute
+inline constexpr int kProcessors = 16, kMajor = 75, kMinor = 76;
+
+// Names as the library has them, of which some have a version.
+#define TINYT_CUDA_FUNCTIONS(F)                                                                 \
+  F(cuInit, cuInit, (unsigned))                                                                 \
+  F(cuDriverGetVersion, cuDriverGetVersion, (int*))                                             \
+  F(cuGetErrorName, cuGetErrorName, (Status, const char**))                                     \
+  F(cuGetErrorString, cuGetErrorString, (Status, const char**))                                 \
+  F(cuDeviceGetCount, cuDeviceGetCount, (int*))                                                 \
+  F(cuDeviceGet, cuDeviceGet, (DeviceId*, int))                                                 \
+  F(cuDeviceGetName, cuDeviceGetName, (char*, int, DeviceId))                                   \
+  F(cuDeviceTotalMem, cuDeviceTotalMem_v2, (size_t*, DeviceId))                                 \
+  F(cuDeviceGetAttribute, cuDeviceGetAttribute, (int*, int, DeviceId))                          \
+  F(cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain, (Context*, DeviceId))                   \
+  F(cuCtxGetCurrent, cuCtxGetCurrent, (Context*))                                               \
+  F(cuCtxSetCurrent, cuCtxSetCurrent, (Context))                                                \
+  F(cuStreamCreate, cuStreamCreate, (Stream*, unsigned))                                        \
+  F(cuStreamSynchronize, cuStreamSynchronize, (Stream))                                         \
+  F(cuEventCreate, cuEventCreate, (Event*, unsigned))                                           \
+  F(cuEventDestroy, cuEventDestroy_v2, (Event))                                                 \
+  F(cuEventRecord, cuEventRecord, (Event, Stream))                                              \
+  F(cuEventQuery, cuEventQuery, (Event))                                                        \
+  F(cuEventSynchronize, cuEventSynchronize, (Event))                                            \
+  F(cuStreamWaitEvent, cuStreamWaitEvent, (Stream, Event, unsigned))                            \
+  F(cuMemAlloc, cuMemAlloc_v2, (Address*, size_t))                                              \
+  F(cuMemFree, cuMemFree_v2, (Address))                                                         \
+  F(cuMemHostAlloc, cuMemHostAlloc, (void**, size_t, unsigned))                                 \
+  F(cuMemcpyHtoDAsync, cuMemcpyHtoDAsync_v2, (Address, const void*, size_t, Stream))            \
+  F(cuMemcpyDtoHAsync, cuMemcpyDtoHAsync_v2, (void*, Address, size_t, Stream))                  \
+  F(cuMemcpyDtoDAsync, cuMemcpyDtoDAsync_v2, (Address, Address, size_t, Stream))                \
+  F(cuMemcpyPeerAsync, cuMemcpyPeerAsync, (Address, Context, Address, Context, size_t, Stream)) \
+  F(cuMemsetD8Async, cuMemsetD8Async, (Address, unsigned char, size_t, Stream))                 \
+  F(cuModuleLoadData, cuModuleLoadData, (Module*, const void*))                                 \
+  F(cuModuleUnload, cuModuleUnload, (Module))                                                   \
+  F(cuModuleGetFunction, cuModuleGetFunction, (Function*, Module, const char*))                 \
+  F(cuLaunchKernel, cuLaunchKernel,                                                             \
+    (Function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, Stream,    \
+     void**, void**))
+
+// The functions of the driver's library.
+struct Api {
+#define TINYT_POINTER(name, symbol, arguments) Status(*name) arguments = nullptr;
+  TINYT_CUDA_FUNCTIONS(TINYT_POINTER)
+#undef TINYT_POINTER
+};
+
+// ---- NVRTC
+
+using Program = struct ProgramTag*;
+using CompilerStatus = int;  // nvrtcResult
+
+inline constexpr CompilerStatus kCompilation = 6;  // NVRTC_ERROR_COMPILATION
+
+#define TINYT_NVRTC_FUNCTIONS(F)                                                       \
+  F(nvrtcVersion, (int*, int*))                                                        \
+  F(nvrtcGetNumSupportedArchs, (int*))                                                 \
+  F(nvrtcGetSupportedArchs, (int*))                                                    \
+  F(nvrtcCreateProgram,                                                                \
+    (Program*, const char*, const char*, int, const char* const*, const char* const*)) \
+  F(nvrtcCompileProgram, (Program, int, const char* const*))                           \
+  F(nvrtcDestroyProgram, (Program*))                                                   \
+  F(nvrtcGetProgramLogSize, (Program, size_t*))                                        \
+  F(nvrtcGetProgramLog, (Program, char*))                                              \
+  F(nvrtcGetCUBINSize, (Program, size_t*))                                             \
+  F(nvrtcGetCUBIN, (Program, char*))                                                   \
+  F(nvrtcGetPTXSize, (Program, size_t*))                                               \
+  F(nvrtcGetPTX, (Program, char*))
+
+// Those of the compiler's.
+struct CompilerApi {
+#define TINYT_POINTER(name, arguments) CompilerStatus(*name) arguments = nullptr;
+  TINYT_NVRTC_FUNCTIONS(TINYT_POINTER)
+#undef TINYT_POINTER
+  // nvrtcGetErrorString, which gives no status.
+  const char* (*error_text)(CompilerStatus) = nullptr;
+};
+
+}  // namespace tinyt::cuda

@@ -1,0 +1,25 @@
+// Kernels from source by NVRTC, or from what earlier processes have kept.
+#pragma once
+
+#include <string>
+
+#include "cuda/library.h"
+
+namespace tinyt::cuda {
+
+// What kernels are built for: a device by its name and its compute capability, 90 for 9.0.
+struct BuildTarget {
+  std::string name;
+  int capability = 0;
+};
+
+struct BuiltFunction {
+  Module module = nullptr;
+  Function function = nullptr;
+};
+// For the device whose context is this thread's. RuntimeError with the compiler's own words where
+// it takes no source.
+BuiltFunction build_kernel(const Libraries& libraries, const BuildTarget& target,
+                           const std::string& source, const std::string& name);
+
+}  // namespace tinyt::cuda

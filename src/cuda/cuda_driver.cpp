@@ -1,0 +1,247 @@
+#include "cuda/cuda_driver.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/base/backend_error.h"
+#include "core/base/fork.h"
+#include "core/base/parallel.h"
+#include "core/memory/device_cache.h"
+
+namespace tinyt::cuda {
+
+namespace {
+
+// A processor has so many at most ("CUDA C++ Programming Guide", on compute capabilities).
+constexpr int64_t kThreadsPerProcessor = 2048;
+
+Address address_in(const Buffer& buffer, size_t place) {
+  return reinterpret_cast<Address>(buffer.handle) + buffer.offset + place;
+}
+
+}  // namespace
+
+// Makes a device's context the thread's, and at the end what was: another library may have one.
+class CudaDriver::Current {
+ public:
+  Current(const Api& api, const CudaDevice& device) : api_(api) {
+    check(api_, api_.cuCtxGetCurrent(&before_), "cuCtxGetCurrent");
+    if (before_ == device.context) return;
+    check(api_, api_.cuCtxSetCurrent(device.context), "cuCtxSetCurrent");
+    is_other_ = true;
+  }
+  ~Current() {
+    if (is_other_) api_.cuCtxSetCurrent(before_);
+  }
+  Current(const Current&) = delete;
+  Current& operator=(const Current&) = delete;
+
+ private:
+  const Api& api_;
+  Context before_ = nullptr;
+  bool is_other_ = false;
+};
+
+// ---- devices
+
+CudaDriver::CudaDriver(const Libraries& libraries)
+    : libraries_(libraries), api_(libraries.driver), forks_(fork_count()) {
+  int count = 0;
+  check(api_, api_.cuDeviceGetCount(&count), "cuDeviceGetCount");
+  for (int i = 0; i < count; ++i) add_device(i);
+  require(!devices_.empty(), ErrorKind::Device, "device: CUDA's driver knows no device here");
+}
+
+void CudaDriver::add_device(int number) {
+  CudaDevice found;
+  char name[256] = {};
+  int major = 0, minor = 0, processors = 1;
+  const auto ask = [&](int what, int* value) {
+    check(api_, api_.cuDeviceGetAttribute(value, what, found.id), "cuDeviceGetAttribute");
+  };
+  check(api_, api_.cuDeviceGet(&found.id, number), "cuDeviceGet");
+  check(api_, api_.cuDeviceGetName(name, sizeof name - 1, found.id), "cuDeviceGetName");
+  check(api_, api_.cuDeviceTotalMem(&found.bytes, found.id), "cuDeviceTotalMem");
+  ask(kMajor, &major);
+  ask(kMinor, &minor);
+  ask(kProcessors, &processors);
+  found.target = {name, 10 * major + minor};
+  found.processors = processors;
+  devices_.push_back(std::move(found));
+}
+
+// With its context and stream, made when it is used first.
+CudaDriver::CudaDevice& CudaDriver::device(int index) {
+  require(fork_count() == forks_, ErrorKind::Device,
+          "device: a forked process cannot use CUDA devices that its parent has opened; start it "
+          "by multiprocessing's \"spawn\"");
+  CudaDevice& found = devices_[static_cast<size_t>(index)];
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (found.turn != nullptr) return found;
+  if (found.context == nullptr)
+    check(api_, api_.cuDevicePrimaryCtxRetain(&found.context, found.id),
+          "cuDevicePrimaryCtxRetain");
+  const Current current(api_, found);
+  if (found.stream == nullptr)
+    check(api_, api_.cuStreamCreate(&found.stream, kNonBlocking), "cuStreamCreate");
+  check(api_, api_.cuEventCreate(&found.turn, kWithoutTimes), "cuEventCreate");
+  return found;
+}
+
+DeviceProperties CudaDriver::properties(int index) const {
+  const CudaDevice& found = devices_[static_cast<size_t>(index)];
+  return {found.target.name, found.bytes, 256, found.bytes};
+}
+
+// ---- memory
+
+Buffer CudaDriver::allocate(size_t bytes, int index) {
+  const Current current(api_, device(index));
+  Address address = 0;
+  const Status status = api_.cuMemAlloc(&address, bytes);
+  if (status == kOutOfMemory) return {};
+  check(api_, status, "cuMemAlloc");
+  return {.bytes = bytes, .handle = reinterpret_cast<void*>(address)};
+}
+
+void CudaDriver::free(const Buffer& buffer) noexcept {
+  // A child of a fork, and a process that has lost its device, keep what they cannot give back.
+  if (fork_count() != forks_) return;
+  try {
+    const Current current(api_, device(buffer.device.index));
+    api_.cuMemFree(address_in(buffer, 0));
+  } catch (const Error&) {
+  }
+}
+
+// What the driver itself takes memory for may find none: once more, when what is kept went back.
+template <class F>
+void CudaDriver::enqueue(int index, const char* name, const F& call) {
+  CudaDevice& on = device(index);
+  const Current current(api_, on);
+  Status status = call(on.stream);
+  if (status == kOutOfMemory) [[unlikely]] {
+    memory::cache_of(device_at(index)).empty_cache();
+    check(api_, api_.cuStreamSynchronize(on.stream), "cuStreamSynchronize");
+    status = call(on.stream);
+  }
+  check(api_, status, name);
+}
+
+// Whether it has copied from the host: what is not too large goes through pinned memory, which the
+// stream reads when all before it is done. One piece after another.
+bool CudaDriver::write_staged(const Buffer& to, size_t place, const char* from, size_t bytes) {
+  if (bytes > Staging::kMostStaged / 2) return false;
+  const int index = to.device.index;
+  CudaDevice& on = device(index);
+  const Current current(api_, on);
+  for (size_t done = 0; done < bytes; done += Staging::kPiece) {
+    const size_t some = std::min(bytes - done, Staging::kPiece);
+    const auto write = [&](Piece& piece) {
+      std::memcpy(piece.host, from + done, some);
+      enqueue(index, "cuMemcpyHtoDAsync", [&](Stream stream) {
+        return api_.cuMemcpyHtoDAsync(address_in(to, place + done), piece.host, some, stream);
+      });
+      piece.is_pending = true;
+      check(api_, api_.cuEventRecord(piece.read, on.stream), "cuEventRecord");
+    };
+    if (!on.staging->use(PieceSource{api_}, write)) return false;
+  }
+  return true;
+}
+
+void CudaDriver::copy_bytes(const Buffer& to, size_t to_place, const Buffer& from,
+                            size_t from_place, size_t bytes) {
+  if (from.handle == nullptr) {
+    const char* begin = static_cast<const char*>(from.host) + from_place;
+    if (write_staged(to, to_place, begin, bytes)) return;
+    enqueue(to.device.index, "cuMemcpyHtoDAsync", [&](Stream stream) {
+      return api_.cuMemcpyHtoDAsync(address_in(to, to_place), begin, bytes, stream);
+    });
+    wait(to.device.index);  // the memory may be pinned, and is the caller's
+  } else if (to.handle == nullptr) {
+    enqueue(from.device.index, "cuMemcpyDtoHAsync", [&](Stream stream) {
+      return api_.cuMemcpyDtoHAsync(static_cast<char*>(to.host) + to_place,
+                                    address_in(from, from_place), bytes, stream);
+    });
+    wait(from.device.index);
+  } else {
+    enqueue(from.device.index, "cuMemcpyDtoDAsync", [&](Stream stream) {
+      return api_.cuMemcpyDtoDAsync(address_in(to, to_place), address_in(from, from_place), bytes,
+                                    stream);
+    });
+  }
+}
+
+// What a stream is asked for next waits for all that another was asked for.
+void CudaDriver::wait_for(CudaDevice& waiting, CudaDevice& other) {
+  const std::lock_guard<std::mutex> lock(turns_);
+  {
+    const Current current(api_, other);
+    check(api_, api_.cuEventRecord(other.turn, other.stream), "cuEventRecord");
+  }
+  const Current current(api_, waiting);
+  check(api_, api_.cuStreamWaitEvent(waiting.stream, other.turn, 0), "cuStreamWaitEvent");
+}
+
+// In the stream of the device that is written to. The other one goes on when it is read: its memory
+// may be given back then.
+void CudaDriver::copy_to_peer(const Buffer& to, size_t to_place, const Buffer& from,
+                              size_t from_place, size_t bytes) {
+  CudaDevice &target = device(to.device.index), &source = device(from.device.index);
+  wait_for(target, source);
+  enqueue(to.device.index, "cuMemcpyPeerAsync", [&](Stream stream) {
+    return api_.cuMemcpyPeerAsync(address_in(to, to_place), target.context,
+                                  address_in(from, from_place), source.context, bytes, stream);
+  });
+  wait_for(source, target);
+}
+
+void CudaDriver::fill(const Buffer& to, size_t place, size_t bytes, uint8_t value) {
+  if (bytes == 0) return;
+  enqueue(to.device.index, "cuMemsetD8Async", [&](Stream stream) {
+    return api_.cuMemsetD8Async(address_in(to, place), value, bytes, stream);
+  });
+}
+
+void CudaDriver::wait(int index) {
+  CudaDevice& on = device(index);
+  const Current current(api_, on);
+  check(api_, api_.cuStreamSynchronize(on.stream), "cuStreamSynchronize");
+}
+
+// ---- kernels
+
+gpu::LaunchModel CudaDriver::launch_model(int index) {
+  return {.threads = kThreadsPerProcessor * devices_[static_cast<size_t>(index)].processors,
+          .shares_memory = true};
+}
+
+gpu::BuiltKernel& CudaDriver::build(const std::string& source, std::string_view name, int index) {
+  CudaDevice& on = device(index);
+  const Current current(api_, on);
+  const BuiltFunction built = build_kernel(libraries_, on.target, source, std::string(name));
+  const std::lock_guard<std::mutex> lock(mutex_);
+  kernels_.emplace_back().function = built.function;
+  return kernels_.back();
+}
+
+void CudaDriver::launch(gpu::BuiltKernel& built, int index, std::span<const Buffer* const> memory,
+                        std::span<const int64_t> words, int64_t threads) {
+  const Function function = static_cast<CudaKernel&>(built).function;
+  SmallVec<Address, 16> addresses;
+  for (const Buffer* buffer : memory)
+    addresses.push_back(reinterpret_cast<Address>(buffer->handle));
+  SmallVec<void*, 16> arguments;
+  for (Address& address : addresses) arguments.push_back(&address);
+  // A structure by value, which is not written to.
+  arguments.push_back(const_cast<int64_t*>(words.data()));
+  const int64_t groups = ceil_div(threads, gpu::kGroupThreads);
+  enqueue(index, "cuLaunchKernel", [&](Stream stream) {
+    return api_.cuLaunchKernel(function, static_cast<unsigned>(groups), 1, 1,
+                               static_cast<unsigned>(gpu::kGroupThreads), 1, 1, 0, stream,
+                               arguments.data(), nullptr);
+  });
+}
+
+}  // namespace tinyt::cuda

@@ -1,0 +1,79 @@
+// Devices of CUDA: the primary context of each, which other libraries of the process share, and a
+// stream in it, in which everything runs in order.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "cuda/build.h"
+#include "cuda/library.h"
+#include "cuda/staging.h"
+#include "gpu/driver.h"
+
+namespace tinyt::cuda {
+
+struct CudaKernel final : gpu::BuiltKernel {
+  Function function = nullptr;
+};
+
+class CudaDriver final : public gpu::Driver {
+ public:
+  // DeviceError where there is no device.
+  explicit CudaDriver(const Libraries& libraries);
+
+  int device_count() const override { return static_cast<int>(devices_.size()); }
+  DeviceProperties properties(int index) const override;
+  Buffer allocate(size_t bytes, int index) override;
+  void free(const Buffer& buffer) noexcept override;
+  void fill(const Buffer& to, size_t place, size_t bytes, uint8_t value) override;
+
+  const gpu::Dialect& dialect(int) override { return gpu::kCuda; }
+  gpu::LaunchModel launch_model(int index) override;
+  size_t most_argument_bytes(int) override { return kMostArgumentBytes; }
+  gpu::BuiltKernel& build(const std::string& source, std::string_view name, int index) override;
+  void launch(gpu::BuiltKernel& kernel, int index, std::span<const Buffer* const> memory,
+              std::span<const int64_t> words, int64_t threads) override;
+
+ protected:
+  void copy_bytes(const Buffer& to, size_t to_place, const Buffer& from, size_t from_place,
+                  size_t bytes) override;
+  void copy_to_peer(const Buffer& to, size_t to_place, const Buffer& from, size_t from_place,
+                    size_t bytes) override;
+  void wait(int index) override;
+
+ private:
+  // "CUDA C++ Programming Guide", on parameters of kernels: of every device and driver.
+  static constexpr size_t kMostArgumentBytes = 4096;
+
+  struct CudaDevice {
+    DeviceId id = 0;
+    BuildTarget target;
+    size_t bytes = 0;
+    int64_t processors = 1;
+    Context context = nullptr;
+    Stream stream = nullptr;
+    Event turn = nullptr;  // what another device's stream waits for
+    std::unique_ptr<Staging> staging = std::make_unique<Staging>();
+  };
+  class Current;
+
+  void add_device(int number);
+  CudaDevice& device(int index);
+  template <class F>
+  void enqueue(int index, const char* name, const F& call);
+  bool write_staged(const Buffer& to, size_t place, const char* from, size_t bytes);
+  void wait_for(CudaDevice& waiting, CudaDevice& other);
+
+  const Libraries& libraries_;
+  const Api& api_;
+  const uint32_t forks_;  // before this process opened it
+  std::vector<CudaDevice> devices_;
+  std::mutex mutex_;  // of what devices get when they are used first, and of what follows
+  std::deque<CudaKernel> kernels_;
+  std::mutex turns_;  // of the devices' events
+};
+
+}  // namespace tinyt::cuda

@@ -1,0 +1,27 @@
+// CUDA's driver and its compiler, opened when they are asked for.
+#pragma once
+
+#include <string>
+
+#include "cuda/api.h"
+
+namespace tinyt::cuda {
+
+// Where packages bring the compiler, NVRTC: paths of its library, a line each.
+void set_compilers(const std::string& paths);
+
+struct Libraries {
+  Api driver;
+  CompilerApi compiler;
+  std::string compiler_version;  // "12.9"
+};
+// libcuda, or the library that TINYT_CUDA_LIBRARY names, initialised; and the compiler for its
+// version, or the one that TINYT_NVRTC_LIBRARY names. DeviceError that says what to install where
+// one is missing or too old.
+const Libraries& libraries();
+
+// OutOfMemoryError, DeviceError where the device may be lost, or RuntimeError, that names the call;
+// nothing for kSuccess.
+void check(const Api& api, Status status, const char* call);
+
+}  // namespace tinyt::cuda

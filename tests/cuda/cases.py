@@ -1,0 +1,45 @@
+"""Python on a CUDA device: run by `tests/unit/test_cuda.py` in a process of its own, with the
+stand-in for CUDA's libraries, whose two devices are CPUs; or by hand where there is a GPU."""
+
+import pytest
+
+import tinyt
+from device_cases import *  # noqa: F403
+from device_cases import same
+from exact_cases import *  # noqa: F403
+from group_cases import *  # noqa: F403
+from int64_cases import *  # noqa: F403
+
+
+@pytest.fixture(scope="session")
+def place():
+    return tinyt.device("cuda:0")
+
+
+def test_copies_between_devices(place):
+    if tinyt.accelerator.device_count() < 2:
+        pytest.skip("needs two devices")
+    for count in (1, 1000, 300_000):
+        x = tinyt.arange(float(count)).to(place)
+        for _ in range(3):
+            y = (x * 2).to("cuda:1")
+            z = (y + 1).to(place)
+            same(y, tinyt.arange(float(count)) * 2)
+            same(z, tinyt.arange(float(count)) * 2 + 1)
+    with pytest.raises(RuntimeError, match=r"cuda:0.*cuda:1"):
+        x + y
+
+
+def test_copies_from_memory_that_changes(place):
+    """The device reads later what was copied, which is the caller's again at once."""
+    x = tinyt.zeros(1 << 18)
+    there = []
+    for k in range(70):
+        x.fill_(k)
+        there.append(x.to(place))
+    for k, y in enumerate(there):
+        assert y[0].item() == y[-1].item() == k
+    large = tinyt.ones(5 << 20)
+    y = large.to(place)
+    large.zero_()
+    same(y.sum(), tinyt.tensor(float(5 << 20)))

@@ -1,0 +1,183 @@
+"""CUDA devices, each time in a process of its own: others have no accelerator. On the library that
+stands for CUDA's driver and compiler; the cases on a GPU, too, where there is one."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from apart import has_device, run, run_tests, try_to_open
+from standin import standin
+
+FOLDER = Path(__file__).parents[1] / "cuda"
+
+
+def need_standin() -> dict[str, str]:
+    variables = standin()
+    if variables is None:
+        pytest.skip("needs a C++ compiler")
+    return variables
+
+
+@pytest.mark.parametrize("chosen", ["elementwise", "not elementwise"])
+@pytest.mark.parametrize("order", ["forward", "random"])
+def test_cases(chosen: str, order: str) -> None:
+    """Threads of a group in any order, so that a missing barrier shows."""
+    if order == "random":
+        chosen = "(rows or products or attention or matmul or tiled) and not of_any and " + chosen
+    run_tests(FOLDER / "cases.py", "-k", chosen, STANDIN_ORDER=order, **need_standin())
+
+
+def test_cases_on_a_gpu() -> None:
+    if not has_device("cuda"):
+        pytest.skip("needs a GPU of NVIDIA's")
+    run_tests(FOLDER / "cases.py")
+
+
+def test_faults() -> None:
+    run_tests(FOLDER / "faults.py", **need_standin())
+
+
+WORKS = "[1.0, 1.0] 2"
+
+
+@pytest.mark.parametrize(
+    ("variables", "first", "second"),
+    [
+        ({"STANDIN_DEVICES": "0"}, "DeviceError ones: CUDA's driver knows no device here", ""),
+        ({"STANDIN_VERSION": "11080"}, "DeviceError ones: NVIDIA's driver is one of CUDA 11.8", ""),
+        (
+            {"FAULTY_FAIL": "cuInit:1:1:999"},
+            "DeviceError ones: CUDA's driver does not start",
+            WORKS,
+        ),
+        ({"FAULTY_FAIL": "cuDeviceGetCount:1:1:999"}, "DeviceError", WORKS),
+        ({"FAULTY_FAIL": "cuDeviceGetAttribute:1:1:101"}, "DeviceError", WORKS),
+        ({"FAULTY_FAIL": "nvrtcVersion:1:1:1"}, "DeviceError ones: NVRTC does not say", WORKS),
+        ({"FAULTY_FAIL": "cuDevicePrimaryCtxRetain:1:1:2"}, "OutOfMemoryError", WORKS),
+        ({"FAULTY_FAIL": "cuStreamCreate:1:1:2"}, "OutOfMemoryError", WORKS),
+        ({"FAULTY_FAIL": "cuEventCreate:1:1:46"}, "DeviceError", WORKS),
+        ({"STANDIN_CAPABILITY": "35"}, "DeviceError ones: cuda: NVRTC makes no code", ""),
+        ({"STANDIN_CAPABILITY": "103"}, WORKS, WORKS),  # newer than the compiler knows
+    ],
+    ids=lambda x: " ".join(x.values()) if isinstance(x, dict) else "",
+)
+def test_devices_that_do_not_open(variables: dict[str, str], first: str, second: str) -> None:
+    lines = try_to_open("cuda", **need_standin(), **variables)
+    assert lines[0].startswith(first), lines
+    assert lines[1].startswith(second or first), lines
+    assert lines[2].startswith("[1.0, 1.0]"), lines
+
+
+def test_an_absent_driver_or_compiler_is_a_device_error(tmp_path: Path) -> None:
+    code = """
+import tinyt
+for _ in range(2):
+    try:
+        tinyt.ones(1, device="cuda")
+    except tinyt.DeviceError as error:
+        print(error)
+print(tinyt.ones(1).item(), tinyt.accelerator.is_available(), tinyt.cuda.is_available())
+print([d.missing[:23] for d in tinyt.devices() if d.name == "cuda"])
+"""
+    for library, text in (
+        ("TINYT_CUDA_LIBRARY", "there is no CUDA driver"),
+        ("TINYT_NVRTC_LIBRARY", "there is no NVRTC for CUDA 12"),
+    ):
+        variables = need_standin() | {library: str(tmp_path / "none.so")}
+        lines = run("-c", code, **variables).stdout.splitlines()
+        assert lines[0] == lines[1]
+        assert text in lines[0]
+        assert "none.so" in lines[0]
+        assert lines[2] == "1.0 False False"
+        assert lines[3] == f"['{text[:23]}']"
+    assert "pip install 'tinyt[cuda12]'" in lines[0]
+
+
+def test_no_library_is_opened_before_it_is_asked_for() -> None:
+    code = """
+import tinyt
+(tinyt.ones(3) + 1).sum(); tinyt.device("cuda:1"); tinyt.cuda.is_available()
+with open("/proc/self/maps") as maps:
+    print("standin" in maps.read())
+"""
+    if not Path("/proc/self/maps").exists():
+        pytest.skip("needs /proc")
+    assert run("-c", code, **need_standin()).stdout == "False\n"
+
+
+BUILT = """
+import ctypes, os
+import tinyt
+x = tinyt.tensor([0.5, -2.0]).to("cuda")
+print([v.hex() for v in x.exp().tolist() + (x + x).tolist()])
+calls = ctypes.CDLL(os.environ["TINYT_CUDA_LIBRARY"]).faulty_calls
+print(calls(b"nvrtcCompileProgram"), calls(b"cuModuleLoadData"))
+"""
+
+
+def test_kernels_are_kept_for_later_processes(tmp_path: Path) -> None:
+    folder = tmp_path / "kernels"
+
+    def built(**variables: str) -> list[str]:
+        """The values; kernels from source, and what was loaded."""
+        given = {"TINYT_KERNEL_CACHE_DIR": str(folder), **need_standin(), **variables}
+        done = run("-c", BUILT, **given)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.splitlines()
+
+    values, counts = built()
+    assert counts == "2 2"
+    assert built() == [values, "0 2"]
+    assert built(STANDIN_CAPABILITY="86") == [values, "2 2"]  # its own code
+    assert built(FAULTY_FAIL="cuModuleLoadData:1:1:200") == [values, "1 3"]  # which was refused
+    one = min(folder.glob("*.kernel"))
+    data = bytearray(one.read_bytes())
+    data[-100] ^= 1
+    one.write_bytes(data)
+    assert sorted(counts for _, counts in (built(), built(STANDIN_CAPABILITY="86"))) == [
+        "0 2",
+        "1 2",
+    ]
+
+
+FORKED = """
+import os, tinyt
+x = tinyt.ones(2, device="cuda")
+child = os.fork()
+if not child:
+    try:
+        x + x
+    except tinyt.DeviceError as error:
+        os._exit(7 if "spawn" in str(error) else 1)
+    os._exit(2)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), (x + x).tolist())
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_process_may_not_use_it() -> None:
+    assert run("-W", "ignore", "-c", FORKED, **need_standin()).stdout == "7 [2.0, 2.0]\n"
+
+
+CURRENT = """
+import ctypes, os, tinyt
+driver = ctypes.CDLL(os.environ["TINYT_CUDA_LIBRARY"])
+def current():
+    context = ctypes.c_void_p()
+    driver.cuCtxGetCurrent(ctypes.byref(context))
+    return context.value
+x, y = tinyt.ones(2, device="cuda:0"), tinyt.ones(2, device="cuda:1")
+other = ctypes.c_void_p()
+assert not driver.cuDevicePrimaryCtxRetain(ctypes.byref(other), 1)
+assert not driver.cuCtxSetCurrent(other)
+z = (x + x).to("cuda:1") + y
+print(z.tolist(), current() == other.value)
+"""
+
+
+def test_the_context_of_another_library_stays_current() -> None:
+    done = run("-c", CURRENT, **need_standin())
+    assert done.stdout == "[3.0, 3.0] True\n", done.stderr
