@@ -1,5 +1,5 @@
-"""What holds on devices whose arithmetic is IEEE 754's, as `gpu/probe.cpp` finds: their bits are the
-CPU's. Imported by the cases of each, as `device_cases.py`."""
+"""What holds on devices whose arithmetic is IEEE 754's, as `gpu/probe.cpp` finds: their bits are
+the CPU's. Imported by the cases of each, as `device_cases.py`."""
 
 import numpy as np
 import pytest
@@ -142,8 +142,8 @@ def test_compiled_divisions_are_checked(place):
 def test_gradients(place):
     x, w = tinyt.randn(4, 5), tinyt.randn(5)
     ours, theirs = [], []
-    for place, grads in ((place, ours), ("cpu", theirs)):
-        a, b = (t.to(place).detach().requires_grad_() for t in (x, w))
+    for where, grads in ((place, ours), ("cpu", theirs)):
+        a, b = (t.to(where).detach().requires_grad_() for t in (x, w))
         ((a * b).sigmoid().sum(0).exp() / 3).sum().backward()
         grads += [a.grad, b.grad]
     for got, want in zip(ours, theirs, strict=True):

@@ -46,9 +46,13 @@ class CudaDriver::Current {
 
 CudaDriver::CudaDriver(const Libraries& libraries)
     : libraries_(libraries), api_(libraries.driver), forks_(fork_count()) {
-  int count = 0;
-  check(api_, api_.cuDeviceGetCount(&count), "cuDeviceGetCount");
-  for (int i = 0; i < count; ++i) add_device(i);
+  try {
+    int count = 0;
+    check(api_, api_.cuDeviceGetCount(&count), "cuDeviceGetCount");
+    for (int i = 0; i < count; ++i) add_device(i);
+  } catch (const BackendError& error) {
+    fail(ErrorKind::Device, "device: CUDA's devices do not open (", error.what(), ")");
+  }
   require(!devices_.empty(), ErrorKind::Device, "device: CUDA's driver knows no device here");
 }
 
