@@ -33,12 +33,14 @@ struct Axes : Space {
 // Of the tree that a thread combines; results that a core's thread takes at least.
 constexpr int64_t kTreeBlocks = 16, kTreeElements = 64;
 
+bool is_extreme(OpId op) { return op == OpId::amax || op == OpId::amin; }
+
 class ReduceJob {
  public:
   explicit ReduceJob(const KernelCall& call)
       : op_(call.op),
-        x_(call.inputs[0]),
-        out_(call.outputs[0]),
+        x_(is_extreme(call.op) ? in_order(call.inputs[0]) : call.inputs[0]),
+        out_(is_extreme(call.op) ? in_order(call.outputs[0]) : call.outputs[0]),
         partial_(is_half(out_.dtype()) ? DType::Float32 : out_.dtype()) {
     SmallVec<bool, 8> is_reduced(static_cast<size_t>(x_.rank()), false);
     for (const int64_t d : AttrReader(call.attrs).list())
@@ -207,8 +209,8 @@ class ReduceJob {
   }
 
   const OpId op_;
-  const Tensor& x_;
-  const Tensor& out_;
+  const Tensor x_;
+  const Tensor out_;
   const DType partial_;
   Axes outer_, reduced_, columns_;
 };

@@ -249,7 +249,7 @@ EXPORT Status cuDeviceGetName(char* name, int bytes, DeviceId device) {
   COUNTED(cuDeviceGetName);
   RETURN_IF_FAILED(check_device(device));
   if (name == nullptr || bytes <= 0) return kInvalidValue;
-  snprintf(name, static_cast<size_t>(bytes), "stand-in %d", device);
+  snprintf(name, static_cast<size_t>(bytes), "the tests' stand-in %d (a CPU)", device);
   return kSuccess;
 }
 
