@@ -29,6 +29,20 @@ def test_rows_of_any_length(place, dtype):
             same(y.prod(dims[0]), x.prod(dims[0]))
 
 
+@pytest.mark.parametrize("sums", [63, 64, 100, 3000])
+def test_products_do_not_depend_on_strides(place, sums):
+    """Of few rows or columns, whose operands are read along their sums or across them."""
+    draw = np.random.default_rng(8)
+    for m, n in ((1, 1), (1, 70), (3, 70), (70, 5), (8, 8), (1, 3)):
+        a = tinyt.from_numpy(draw.normal(size=(m, sums))).float().to(place)
+        b = tinyt.from_numpy(draw.normal(size=(sums, n))).float().to(place)
+        want = (a @ b).cpu()
+        for x in (a, a.t().contiguous().t(), tinyt.stack([a, a], 2)[..., 0]):
+            for y in (b, b.t().contiguous().t(), tinyt.stack([b, b], 2)[..., 1]):
+                same(x @ y, want)
+        np.testing.assert_allclose(want, a.cpu().double() @ b.cpu().double(), rtol=0, atol=1e-3)
+
+
 @pytest.mark.parametrize("columns", [63, 64, 100, 4099])
 def test_compiled_rows_of_any_length(place, columns):
     """Rows that are read several times, of which some results are rows and others elements, and

@@ -145,7 +145,12 @@ def test_copies_to_the_device_wait_for_nothing() -> None:
 
 BUILDS: list[tuple[str, int, type[Exception], str]] = [
     ("nvrtcCreateProgram", 1, RuntimeError, "nvrtcCreateProgram failed with 1"),
-    ("nvrtcCompileProgram", 6, RuntimeError, "NVRTC does not compile a kernel for the tests' stand-in 0 (a CPU):"),
+    (
+        "nvrtcCompileProgram",
+        6,
+        RuntimeError,
+        "NVRTC does not compile a kernel for the tests' stand-in",
+    ),
     ("nvrtcCompileProgram", 1, RuntimeError, "nvrtcCompileProgram failed with 1"),
     ("nvrtcGetCUBIN", 11, RuntimeError, "nvrtcGetCUBIN failed with 11"),
     ("cuModuleLoadData", OUT_OF_MEMORY, SHORT, "cuModuleLoadData failed with 2"),
