@@ -28,7 +28,7 @@ from tinyt.dtypes import get_default_dtype, uint8
 from tinyt.io.mapped import map_file
 from tinyt.ops import empty, frombuffer, tensor
 from tinyt.ops.common import Placement, on_device, placed
-from tinyt.ops.convert import TYPE_NAMES
+from tinyt.ops.convert import TYPE_NAMES, cuda_device
 from tinyt.tensor import Tensor, method, prim
 
 if TYPE_CHECKING:
@@ -113,8 +113,8 @@ class UntypedStorage:
 
     @property
     def is_cuda(self) -> bool:
-        """False."""
-        return False
+        """Whether the memory is on a CUDA device."""
+        return self.device.type == "cuda"
 
     @property
     def _cdata(self) -> int:
@@ -178,8 +178,8 @@ class UntypedStorage:
         return self.to("cpu")
 
     def cuda(self, device: object = None, non_blocking: bool = False) -> Any:
-        """DeviceError: there is no CUDA."""
-        return type(self)._of(self._elements.cuda())
+        """The memory on a CUDA device, by default the first."""
+        return self.to(cuda_device(device))
 
     def to(self, device: Any, non_blocking: bool = False) -> Any:
         """The memory on a device: the storage itself where it is there, else a copy.

@@ -184,7 +184,7 @@ class Tensor(TensorBase):
     @property
     def is_cuda(self) -> bool:
         """Whether the data lives on a CUDA device."""
-        return False
+        return self.device.type == "cuda"
 
     @property
     def layout(self) -> layout:

@@ -13,7 +13,9 @@ from int64_cases import *  # noqa: F403
 
 @pytest.fixture(scope="session")
 def place():
-    return tinyt.device("cuda:0")
+    place = tinyt.device("cuda:0")
+    tinyt.empty(1, device=place)  # then it is known how many there are
+    return place
 
 
 def test_copies_between_devices(place):
@@ -28,6 +30,20 @@ def test_copies_between_devices(place):
             same(z, tinyt.arange(float(count)) * 2 + 1)
     with pytest.raises(RuntimeError, match=r"cuda:0.*cuda:1"):
         x + y
+
+
+def test_methods_that_name_it(place):
+    x, layer = tinyt.ones(2), tinyt.nn.Linear(2, 1)
+    assert x.cuda().device == x.cuda(0).device == x.cuda(device="cuda").device == place
+    assert x.cuda().is_cuda and x.cuda().untyped_storage().is_cuda  # noqa: PT018
+    assert x.untyped_storage().cuda().device == place
+    assert layer.cuda(place).weight.device == place
+    if tinyt.accelerator.device_count() > 1:
+        assert x.cuda(1).device == layer.cuda(1).weight.device == tinyt.device("cuda:1")
+    with pytest.raises(RuntimeError, match="expected a CUDA device, got cpu"):
+        x.cuda("cpu")
+    with pytest.raises(RuntimeError, match="'cuda:9' is not available"):
+        layer.cuda(9)
 
 
 def test_copies_from_memory_that_changes(place):

@@ -20,6 +20,7 @@ from tinyt.nn.parameter import Buffer, Parameter, clear_grads
 from tinyt.nn.state import Stateful
 from tinyt.nn.tree import registered, type_name
 from tinyt.ops import empty_like
+from tinyt.ops.convert import cuda_device
 from tinyt.tensor import Tensor
 
 Self = TypeVar("Self", bound="Module")
@@ -295,8 +296,9 @@ class Module(Stateful):
         return self.to("cpu")
 
     def cuda(self: Self, device: object = None) -> Self:
-        """To the device "cuda"; RuntimeError where there is none."""
-        return self.to("cuda")
+        """Moves all parameters and buffers to a CUDA device, by default the first; RuntimeError
+        where it is not there."""
+        return self.to(cuda_device(device))
 
     def to_empty(self: Self, *, device: Any, recurse: bool = True) -> Self:
         """Gives every parameter and buffer new memory, uninitialised."""

@@ -183,6 +183,14 @@ def cpu(self: Tensor, memory_format: Format | None = None) -> Tensor:
     return to(self, "cpu", memory_format=memory_format)
 
 
+def cuda_device(device: Any = None) -> Device:
+    """What ``x.cuda(device)`` means: the first CUDA device, or that of a number or a name."""
+    place = Device("cuda", device) if device is None or isinstance(device, int) else Device(device)
+    if place.type != "cuda":
+        raise RuntimeError(f"cuda: expected a CUDA device, got {place}")
+    return place
+
+
 @method
 def cuda(
     self: Tensor,
@@ -190,8 +198,14 @@ def cuda(
     non_blocking: bool = False,
     memory_format: Format | None = None,
 ) -> Tensor:
-    """To the device "cuda"; RuntimeError where there is none."""
-    return to(self, device="cuda")
+    """The tensor on a CUDA device, by default the first; RuntimeError where it is not there.
+
+    Args:
+        device: a number among CUDA's devices, a name or a device.
+        non_blocking: taken; changes nothing.
+        memory_format: of the result.
+    """
+    return to(self, cuda_device(device), memory_format=memory_format)
 
 
 def _converter(name: str, target: str) -> None:

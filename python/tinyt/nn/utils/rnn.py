@@ -70,7 +70,8 @@ class PackedSequence(_Fields):
         return self.to(*args, **{"device": "cpu", **kwargs})
 
     def cuda(self, *args: Any, **kwargs: Any) -> PackedSequence:
-        """To the device "cuda"; RuntimeError where there is none."""
+        """The same on the first CUDA device, or that which is given; RuntimeError where it is not
+        there."""
         return self.to(*args, **{"device": "cuda", **kwargs})
 
     def double(self) -> PackedSequence:
