@@ -59,3 +59,9 @@ def test_copies_from_memory_that_changes(place):
     y = large.to(place)
     large.zero_()
     same(y.sum(), tinyt.tensor(float(5 << 20)))
+
+
+def test_autocast_holds_for_it(place):
+    x = tinyt.randn(4, 5)
+    with tinyt.autocast("cuda", dtype=tinyt.float16):
+        assert (x.to(place) @ x.t().to(place)).dtype == tinyt.float16

@@ -37,7 +37,8 @@ def _kind(device_type: str) -> str:
     if not isinstance(device_type, str):
         raise TypeError(f"autocast: device_type must be a str, got {type(device_type).__name__}")
     kind = device_type.partition(":")[0]
-    if device_count(kind) or kind in kinds_of_build():
+    ours = kind in kinds_of_build() and kind not in OTHER_DEVICES
+    if device_count(kind) or ours:
         return "cpu"  # one state for it and the other devices that this build and libraries bring
     if kind != "cpu" and kind not in OTHER_DEVICES:
         raise RuntimeError(
