@@ -132,7 +132,7 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 
 # Files that take minutes: begun last, one worker would be alone with each.
-LONGEST = ("test_opencl.py", "test_webgpu.py")
+LONGEST = ("test_opencl.py", "test_webgpu.py", "test_cuda.py")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
