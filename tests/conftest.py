@@ -88,7 +88,8 @@ def pytest_configure(config: pytest.Config) -> None:
         variables = standin.standin()
         if variables is None:
             raise pytest.UsageError("--device standin needs a C++ compiler")
-        os.environ.update(variables)
+        # Where NVRTC is there it has to take each kernel, too.
+        os.environ.update(variables | {"STANDIN_NVRTC": standin.nvrtc()})
         device = config.option.device = "cuda"
     if device in GPUS:
         draws = "|".join(DRAWS)

@@ -20,6 +20,7 @@ import pytest
 import tinyt
 from c_library import ENVIRONMENT
 from scalar_values import COMPUTE, ROWS, takes
+from standin import nvrtc
 from tinyt import _core
 
 pytestmark = pytest.mark.host
@@ -97,18 +98,9 @@ def test_clang_reads_opencl(tmp_path: Path) -> None:
         subprocess.run(command, check=True, env=ENVIRONMENT)
 
 
-def nvrtc() -> ctypes.CDLL | None:
-    spec = importlib.util.find_spec("nvidia")
-    for folder in spec.submodule_search_locations or () if spec else ():
-        for file in Path(folder).glob("cuda_nvrtc/lib/libnvrtc.so.*"):
-            return ctypes.CDLL(str(file))
-    return None
-
-
-@pytest.mark.skipif(nvrtc() is None, reason="needs NVRTC")
+@pytest.mark.skipif(not nvrtc(), reason="needs NVRTC")
 def test_nvrtc_compiles_cuda() -> None:
-    library = nvrtc()
-    assert library is not None
+    library = ctypes.CDLL(nvrtc())
     flags = (b"--gpu-architecture=compute_75", b"--fmad=false", b"--std=c++17")
     options = (ctypes.c_char_p * len(flags))(*flags)
     for text in (functions("cuda"), *kernel_sources("cuda")):

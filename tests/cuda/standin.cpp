@@ -11,6 +11,8 @@
 //   STANDIN_ORDER       forward, reverse or random: how threads and blocks follow (standin_order)
 //   STANDIN_DELAY       microseconds before each operation of a stream (standin_delay)
 //   STANDIN_RUNNER      the path of runner.h (beside this file)
+//   STANDIN_NVRTC       the path of NVRTC, which has to take each source, too (none)
+//   STANDIN_NVRTC_ARCHITECTURES  what for ("sm_90"), apart by spaces
 //   CXX                 the host's compiler (c++)
 #include <algorithm>
 #include <type_traits>

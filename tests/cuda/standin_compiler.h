@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "cuda/api.h"
+#include "standin_nvrtc.h"
 
 extern char** environ;
 
@@ -241,6 +242,8 @@ inline CompilerStatus compile(ProgramTag& program, int count, const char* const*
   program.log = read_file(log);
   if (status < 0) program.log += "the stand-in cannot run the compiler " + words[0] + "\n";
   if (status != 0) return status < 0 ? kNoHostCompiler : tinyt::cuda::kCompilation;
+  program.log = refusal_of_nvrtc(program.source);
+  if (!program.log.empty()) return tinyt::cuda::kCompilation;
   const std::string bytes = read_file(library);
   program.ptx = image(kPtxMagic, options.architecture, bytes) + '\0';
   if (!options.is_virtual) program.cubin = image(kCubinMagic, options.architecture, bytes);

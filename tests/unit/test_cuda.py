@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from apart import has_device, run, run_tests, try_to_open
-from standin import standin
+from standin import nvrtc, standin
 
 FOLDER = Path(__file__).parents[1] / "cuda"
 
@@ -31,7 +31,8 @@ GROUPS = "(rows or products or attention or factors) and not elementwise"
 )
 def test_cases(chosen: str, order: str) -> None:
     """A missing barrier shows when the threads of a group run in another order."""
-    run_tests(FOLDER / "cases.py", "-k", chosen, STANDIN_ORDER=order, **need_standin())
+    more = {"STANDIN_ORDER": order, "STANDIN_NVRTC": nvrtc() if order == "random" else ""}
+    run_tests(FOLDER / "cases.py", "-k", chosen, **need_standin(), **more)
 
 
 def test_cases_on_a_gpu() -> None:
