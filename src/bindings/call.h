@@ -314,7 +314,8 @@ inline void check_numbers(int op, const Operands& in) {
 
 inline Outputs call(int op, const Operands& in, const Attrs& attrs, Attrs* normalised) {
   const auto id = static_cast<OpId>(op);
-  const MaybeUnlocked unlocked(info(id).inputs ? is_large(in.span()) : makes_large(id, attrs));
+  const bool large = info(id).inputs ? is_large(in.span()) : makes_large(id, attrs);
+  const MaybeUnlocked unlocked(large || id == OpId::to_device);  // which may wait for a device
   return dispatch(id, in.span(), attrs, normalised);
 }
 

@@ -19,6 +19,7 @@
 #include "gpu/kernel_cache.h"
 #include "meta/register.h"
 #include "opencl/register.h"
+#include "python_lock.h"
 #include "webgpu/library.h"
 #include "webgpu/register.h"
 
@@ -90,6 +91,7 @@ inline std::string device_names() {
 }
 inline void synchronise_device(int64_t code) {
   const Device device = device_of(code);
+  const PythonUnlocked unlocked;
   try {
     runtime_of(device).synchronise(device.index);
   } catch (BackendError& error) {
@@ -121,6 +123,7 @@ inline size_t address_of(const Tensor& t) {
 // Of a tensor that is there, which no recording sees.
 inline Tensor host_copy(const Tensor& t) {
   const PausedRecording at_once;
+  const PythonUnlocked unlocked;
   return to_device(t, {});
 }
 

@@ -35,6 +35,7 @@ py::typing::Dict<py::str, int64_t> limits_of(const std::string& name) {
   out["buffers"] = driver.most_buffers();
   out["argument_bytes"] = driver.most_argument_bytes(device.index);
   out["turns"] = model.most_turns == gpu::kManyTurns ? 0 : model.most_turns;
+  out["shares_memory"] = int{model.shares_memory};
   out["index_bits"] = driver.dialect(device.index).has_wide_words() ? 64 : 32;
   return out;
 }

@@ -11,6 +11,9 @@ namespace tinyt::cuda {
 
 namespace {
 
+// Each edge of a graph rounds: no product is added to without being rounded, unless that is meant.
+constexpr const char* kRounding = "--fmad=false";
+
 void check_compiler(const CompilerApi& api, CompilerStatus status, const char* call) {
   if (status != 0)
     fail_in_backend(ErrorKind::Runtime, "cuda: ", call, " failed with ", status, ", ",
@@ -55,10 +58,8 @@ std::string compiled(const CompilerApi& api, const BuildTarget& target, const st
   check_compiler(
       api, api.nvrtcCreateProgram(&owner.program, source.c_str(), "kernel.cu", 0, nullptr, nullptr),
       "nvrtcCreateProgram");
-  // Each edge of a graph rounds: no product is added to without being rounded, unless that is
-  // meant.
   const std::string arch = "--gpu-architecture=" + architecture;
-  const std::array<const char*, 2> options{arch.c_str(), "--fmad=false"};
+  const std::array<const char*, 2> options{arch.c_str(), kRounding};
   const CompilerStatus status =
       api.nvrtcCompileProgram(owner.program, static_cast<int>(options.size()), options.data());
   if (status == kCompilation)
@@ -102,6 +103,7 @@ BuiltFunction build_kernel(const Libraries& libraries, const BuildTarget& target
   const std::string key = gpu::kernel_key({{"language", "CUDA C++"},
                                            {"compiler", version},
                                            {"architecture", architecture},
+                                           {"options", kRounding},
                                            {"source", source}});
   BuiltFunction built;
   const char* call = "";

@@ -17,8 +17,10 @@ constexpr size_t kFaultWords = 4;
 void Driver::copy(const Buffer& to, size_t to_place, const Buffer& from, size_t from_place,
                   size_t bytes) {
   if (bytes == 0) return;
-  if (from.handle != nullptr && to.handle != nullptr && from.device != to.device)
+  if (from.handle != nullptr && to.handle != nullptr && from.device != to.device) {
+    carry_faults(from.device.index, to.device.index);
     return copy_to_peer(to, to_place, from, from_place, bytes);
+  }
   copy_bytes(to, to_place, from, from_place, bytes);
   if (to.handle == nullptr) raise_faults(from.device.index);
 }
@@ -40,8 +42,23 @@ const Buffer& Driver::faults(int index) {
   const std::lock_guard<std::mutex> lock(mutex_);
   Faults& found = faults_[index];
   if (found.words.handle == nullptr) found.words = new_faults(index);
-  found.may_be = true;
   return found.words;
+}
+
+void Driver::expect_faults(int index) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  faults_[index].may_be = true;
+}
+
+// What is read on the second device may come from what the first one has found.
+void Driver::carry_faults(int from, int to) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto it = faults_.find(from);
+  if (it == faults_.end()) return;
+  std::set<int> sources = it->second.others;
+  if (it->second.may_be) sources.insert(from);
+  sources.erase(to);
+  if (!sources.empty()) faults_[to].others.merge(sources);
 }
 
 // Zeros. They stay for good and are no tensor's, so they are not counted with these.
@@ -66,6 +83,22 @@ Buffer Driver::new_faults(int index) {
 }
 
 void Driver::raise_faults(int index) {
+  std::set<int> others;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto it = faults_.find(index);
+    if (it == faults_.end()) return;
+    others = it->second.others;
+  }
+  for (const int other : others) {
+    raise_own_faults(other);
+    const std::lock_guard<std::mutex> lock(mutex_);
+    faults_[index].others.erase(other);
+  }
+  raise_own_faults(index);
+}
+
+void Driver::raise_own_faults(int index) {
   int64_t words[kFaultWords] = {};
   {
     const std::lock_guard<std::mutex> lock(mutex_);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -61,6 +62,8 @@ class Driver : public Runtime {
   // Four words for a kernel that may find an index out of range: the number of the operation after
   // that in the op table, the index, the dimension and its size; zeros so far.
   const Buffer& faults(int index);
+  // Such a kernel was launched: who looks next finds what it has found.
+  void expect_faults(int index);
   // Its devices, once it is registered.
   Device device_at(int index) const { return {kind_, static_cast<uint8_t>(index)}; }
 
@@ -87,11 +90,14 @@ class Driver : public Runtime {
  private:
   struct Faults {
     Buffer words;
-    bool may_be = false;  // since they were looked at
+    bool may_be = false;   // since they were looked at
+    std::set<int> others;  // devices that may have some, of which elements were copied here
   };
   friend DeviceKind register_gpu(std::string_view, Driver&, const std::vector<std::string>&);
   Buffer new_faults(int index);
   void raise_faults(int index);
+  void raise_own_faults(int index);
+  void carry_faults(int from, int to);
 
   DeviceKind kind_{};
   std::mutex mutex_;  // of those that follow

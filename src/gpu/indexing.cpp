@@ -12,7 +12,7 @@ Tensor at_least_1d(const Tensor& x) {
   return x.rank() > 0 ? x : x.view(Dims{1}, Dims{1}, x.offset());
 }
 
-Tensor in_order(const Tensor& x) {
+Tensor as_bytes(const Tensor& x) {
   if (x.dtype() != DType::Bool) return x;
   return x.view_as(DType::UInt8, x.shape(), x.strides(), x.offset());
 }

@@ -23,9 +23,9 @@ void run_pad(const KernelCall& call);
 
 // A 0-d tensor as one of one element; any other as it is.
 Tensor at_least_1d(const Tensor& x);
-// Truth values as the bytes that they are, which have their order and share kernels with others;
-// any other tensor as it is.
-Tensor in_order(const Tensor& x);
+// Truth values as the bytes that they are, of which any but 0 is true, so that they share kernels
+// with others; any other tensor as it is.
+Tensor as_bytes(const Tensor& x);
 
 // The real (0) or imaginary (1) parts of complex numbers, as elements of that dtype.
 Tensor part_of(const Tensor& x, DType dtype, int64_t part);

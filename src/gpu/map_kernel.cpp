@@ -132,7 +132,12 @@ void MapKernel::run(int64_t count, FunctionRef<void()> body, int64_t least) {
     write().close();
     return whole_source({functions(), write().text()}, dialect());
   });
-  driver_.launch(built, device_.index, memory_, words_, ceil_div(count, block));
+  launch(built, ceil_div(count, block));
+}
+
+void MapKernel::launch(BuiltKernel& built, int64_t threads) const {
+  driver_.launch(built, device_.index, memory_, words_, threads);
+  if (!faults_.empty()) driver_.expect_faults(device_.index);
 }
 
 void MapKernel::share(ScalarType type, const std::string& name, int64_t size) {
@@ -156,7 +161,7 @@ void MapKernel::run_groups(int64_t groups, FunctionRef<void()> body) {
     write().close();
     return whole_source({functions(), write().text()}, dialect());
   });
-  driver_.launch(built, device_.index, memory_, words_, groups * kGroupThreads);
+  launch(built, groups * kGroupThreads);
 }
 
 }  // namespace tinyt::gpu

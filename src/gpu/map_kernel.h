@@ -86,6 +86,7 @@ class MapKernel : public ValueSource {
   static constexpr int64_t kLeastElements = 512;
 
   View add(const Tensor& x, DType as, std::string_view spelling);
+  void launch(BuiltKernel& built, int64_t threads) const;
 
   Device device_;
   Driver& driver_;

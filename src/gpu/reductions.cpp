@@ -39,8 +39,8 @@ class ReduceJob {
  public:
   explicit ReduceJob(const KernelCall& call)
       : op_(call.op),
-        x_(is_extreme(call.op) ? in_order(call.inputs[0]) : call.inputs[0]),
-        out_(is_extreme(call.op) ? in_order(call.outputs[0]) : call.outputs[0]),
+        x_(is_extreme(call.op) ? as_bytes(call.inputs[0]) : call.inputs[0]),
+        out_(is_extreme(call.op) ? as_bytes(call.outputs[0]) : call.outputs[0]),
         partial_(is_half(out_.dtype()) ? DType::Float32 : out_.dtype()) {
     SmallVec<bool, 8> is_reduced(static_cast<size_t>(x_.rank()), false);
     for (const int64_t d : AttrReader(call.attrs).list())

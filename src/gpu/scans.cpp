@@ -233,7 +233,7 @@ void run_scan(const KernelCall& call) {
   const Tensor from = at_least_1d(call.inputs[0]), to = at_least_1d(call.outputs[0]);
   if (!has_places(call.op)) return scan(call.op, from, to, nullptr, dim);
   const Tensor places = at_least_1d(call.outputs[1]);
-  scan(call.op, in_order(from), in_order(to), &places, dim);
+  scan(call.op, from, to, &places, dim);
 }
 
 void run_argmax(const KernelCall& call) {

@@ -16,7 +16,7 @@ class Mask {
   explicit Mask(const Tensor& given)
       : x_(contiguous_in(given, given.dtype())),
         blocks_(ceil_div(x_.numel(), kCountBlock)),
-        parts_{in_order(x_), x_} {
+        parts_{as_bytes(x_), x_} {
     DType part = real_of(x_.dtype());
     if (part == DType::Float64) part = DType::Int64;  // its bits: some languages lack it
     if (part == x_.dtype()) return;

@@ -15,6 +15,10 @@ void* find_function(void*, const char*) { return nullptr; }
 void close_library(void*) {}
 #else
 void* open_library(const std::string& name, std::string& why) {
+  if (name.empty()) {  // which would be this program
+    why = "it has no name";
+    return nullptr;
+  }
   void* found = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (found == nullptr) why = dlerror();
   return found;

@@ -61,7 +61,7 @@ struct Lines {
   Dims shape;  // an element a line
 
   Lines(const Tensor& given, int64_t along, bool falls, int64_t wanted = -1)
-      : x(in_order(at_least_1d(given))),
+      : x(at_least_1d(given)),
         dim(static_cast<size_t>(along)),
         descending(falls),
         kept(wanted < 0 ? x.size(dim) : wanted),

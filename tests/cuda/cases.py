@@ -1,6 +1,11 @@
 """Python on a CUDA device: run by `tests/unit/test_cuda.py` in a process of its own, with the
 stand-in for CUDA's libraries, whose two devices are CPUs; or by hand where there is a GPU."""
 
+import ctypes
+import os
+import threading
+import time
+
 import pytest
 
 import tinyt
@@ -65,3 +70,73 @@ def test_autocast_holds_for_it(place):
     x = tinyt.randn(4, 5)
     with tinyt.autocast("cuda", dtype=tinyt.float16):
         assert (x.to(place) @ x.t().to(place)).dtype == tinyt.float16
+
+
+def test_a_fault_goes_with_what_is_copied_to_another_device(place):
+    if tinyt.accelerator.device_count() < 2:
+        pytest.skip("needs two devices")
+    x = tinyt.arange(4.0).to(place)
+    wrong = x.gather(0, tinyt.tensor([7]).to(place)).to("cuda:1")
+    with pytest.raises(IndexError, match="gather: index 7 is out of range"):
+        (wrong * 2).cpu()
+    same(x.to("cuda:1"), tinyt.arange(4.0))
+
+
+def test_a_fault_is_found_whoever_looks_meanwhile(place):
+    """Another thread looks while the kernel that finds it is being built."""
+    x = tinyt.arange(4, dtype=tinyt.int8).to(place)
+    index = tinyt.tensor([[7]]).to(place)
+    tinyt.accelerator.synchronize(place)
+    done, found = threading.Event(), []
+
+    def look():
+        while not done.is_set():
+            try:
+                x.cpu()
+            except IndexError as error:
+                found.append(str(error))
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    try:
+        x.expand(1, 4).contiguous().gather(1, index)  # it is the first of this dtype
+    finally:
+        time.sleep(0.05)
+        done.set()
+        thread.join()
+    try:
+        tinyt.accelerator.synchronize(place)
+    except IndexError as error:
+        found.append(str(error))
+    assert len(found) == 1
+    assert "index 7 is out of range" in found[0]
+
+
+def test_waiting_lets_other_threads_run(place):
+    """A copy that waits for the device gives the interpreter's lock away."""
+    if "STANDIN_ORDER" not in os.environ:
+        pytest.skip("needs a device that can be slowed")
+    delay = ctypes.CDLL(os.environ["TINYT_CUDA_LIBRARY"]).standin_delay
+    x = tinyt.ones(3).to(place)
+    (x + 1).cpu()
+    ran, done = [0], threading.Event()
+
+    def count():
+        while not done.is_set():
+            ran[0] += 1
+            time.sleep(0.001)
+
+    thread = threading.Thread(target=count)
+    for wait in (lambda: x.tolist(), lambda: x.cpu(), lambda: tinyt.accelerator.synchronize(place)):
+        delay(200_000)  # microseconds
+        x.add_(1)
+        if not thread.is_alive():
+            thread.start()
+        before = ran[0]
+        try:
+            wait()
+        finally:
+            delay(0)
+        assert ran[0] > before + 5
+    done.set()
+    thread.join()

@@ -51,6 +51,11 @@ WORKS = "[1.0, 1.0] 2"
 @pytest.mark.parametrize(
     ("variables", "first", "second"),
     [
+        (
+            {"TINYT_CUDA_LIBRARY": ""},
+            "DeviceError ones: there is no CUDA driver (it has",
+            "",
+        ),
         ({"STANDIN_DEVICES": "0"}, "DeviceError ones: CUDA's driver knows no device here", ""),
         ({"STANDIN_VERSION": "11080"}, "DeviceError ones: NVIDIA's driver is one of CUDA 11.8", ""),
         ({"FAULTY_FAIL": "cuInit:1:-1:999"}, "DeviceError ones: CUDA's driver does not", ""),
@@ -74,7 +79,7 @@ WORKS = "[1.0, 1.0] 2"
     ids=lambda x: " ".join(x.values()) if isinstance(x, dict) else "",
 )
 def test_devices_that_do_not_open(variables: dict[str, str], first: str, second: str) -> None:
-    lines = try_to_open("cuda", **need_standin(), **variables)
+    lines = try_to_open("cuda", **(need_standin() | variables))
     assert lines[0].startswith(first), lines
     assert lines[1].startswith(second or first), lines
     assert lines[2].startswith("[1.0, 1.0]"), lines
