@@ -43,6 +43,9 @@ def test_methods_that_name_it(place):
     assert x.cuda().is_cuda and x.cuda().untyped_storage().is_cuda  # noqa: PT018
     assert x.untyped_storage().cuda().device == place
     assert layer.cuda(place).weight.device == place
+    packed = tinyt.nn.utils.rnn.pack_sequence([x])
+    assert packed.cuda().data.device == packed.cuda(0).data.device == place
+    assert packed.cuda().is_cuda
     if tinyt.accelerator.device_count() > 1:
         assert x.cuda(1).device == layer.cuda(1).weight.device == tinyt.device("cuda:1")
     with pytest.raises(RuntimeError, match="expected a CUDA device, got cpu"):
@@ -84,8 +87,9 @@ def test_a_fault_goes_with_what_is_copied_to_another_device(place):
 
 def test_a_fault_is_found_whoever_looks_meanwhile(place):
     """Another thread looks while the kernel that finds it is being built."""
-    x = tinyt.arange(4, dtype=tinyt.int8).to(place)
-    index = tinyt.tensor([[7]]).to(place)
+    x = tinyt.arange(32, dtype=tinyt.int16).reshape(2, 2, 2, 2, 2).to(place).permute(4, 2, 0, 3, 1)
+    index = tinyt.full((1, 2, 2, 2, 2), 7).to(place).permute(0, 3, 1, 4, 2)
+    kernels = tinyt._core.gpu_kernels(str(place))
     tinyt.accelerator.synchronize(place)
     done, found = threading.Event(), []
 
@@ -99,7 +103,7 @@ def test_a_fault_is_found_whoever_looks_meanwhile(place):
     thread = threading.Thread(target=look)
     thread.start()
     try:
-        x.expand(1, 4).contiguous().gather(1, index)  # it is the first of this dtype
+        x.gather(0, index)
     finally:
         time.sleep(0.05)
         done.set()
@@ -108,6 +112,7 @@ def test_a_fault_is_found_whoever_looks_meanwhile(place):
         tinyt.accelerator.synchronize(place)
     except IndexError as error:
         found.append(str(error))
+    assert tinyt._core.gpu_kernels(str(place)) == kernels + 1, "it was there before"
     assert len(found) == 1
     assert "index 7 is out of range" in found[0]
 

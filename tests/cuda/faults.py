@@ -28,7 +28,7 @@ from tinyt.memory import empty_cache, statistics
 DRIVER = FaultyDevice("cuda")
 DEVICE, failing, in_use = DRIVER.device, DRIVER.failing, DRIVER.in_use
 STANDIN = ctypes.CDLL(os.environ["TINYT_CUDA_LIBRARY"])
-INVALID, OUT_OF_MEMORY, ILLEGAL_ADDRESS, LAUNCH_FAILED = 1, 2, 700, 719
+OUT_OF_MEMORY, ILLEGAL_ADDRESS, LAUNCH_FAILED = 2, 700, 719
 LOST, SHORT = tinyt.DeviceError, tinyt.OutOfMemoryError
 
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from tinyt import _capture
 from tinyt.dtypes import float16, float32, float64, int8, int16, int32, int64, uint8
 from tinyt.ops import arange, cat, empty_like, full, index_select, stack, tensor
+from tinyt.ops.convert import cuda_device
 from tinyt.tensor import Tensor
 
 
@@ -69,10 +70,9 @@ class PackedSequence(_Fields):
         """The same on the CPU."""
         return self.to(*args, **{"device": "cpu", **kwargs})
 
-    def cuda(self, *args: Any, **kwargs: Any) -> PackedSequence:
-        """The same on the first CUDA device, or that which is given; RuntimeError where it is not
-        there."""
-        return self.to(*args, **{"device": "cuda", **kwargs})
+    def cuda(self, device: Any = None, *args: Any, **kwargs: Any) -> PackedSequence:
+        """The same on a CUDA device, by default the first; RuntimeError where it is not there."""
+        return self.to(cuda_device(device), *args, **kwargs)
 
     def double(self) -> PackedSequence:
         """The same with data of float64."""
