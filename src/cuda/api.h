@@ -24,6 +24,7 @@ inline constexpr unsigned kPortable = 1;      // CU_MEMHOSTALLOC_PORTABLE
 
 // CUdevice_attribute
 inline constexpr int kProcessors = 16, kMajor = 75, kMinor = 76;
+inline constexpr int kMostSharedBytes = 8;  // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 
 // Names as the library has them, of which some have a version.
 #define TINYT_CUDA_FUNCTIONS(F)                                                                 \
@@ -58,6 +59,7 @@ inline constexpr int kProcessors = 16, kMajor = 75, kMinor = 76;
   F(cuModuleLoadData, cuModuleLoadData, (Module*, const void*))                                 \
   F(cuModuleUnload, cuModuleUnload, (Module))                                                   \
   F(cuModuleGetFunction, cuModuleGetFunction, (Function*, Module, const char*))                 \
+  F(cuFuncSetAttribute, cuFuncSetAttribute, (Function, int, int))                               \
   F(cuLaunchKernel, cuLaunchKernel,                                                             \
     (Function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, Stream,    \
      void**, void**))

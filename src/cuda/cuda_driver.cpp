@@ -7,6 +7,7 @@
 #include "core/base/fork.h"
 #include "core/base/parallel.h"
 #include "core/memory/device_cache.h"
+#include "cuda/hand_kernels.h"
 
 namespace tinyt::cuda {
 
@@ -232,20 +233,46 @@ gpu::BuiltKernel& CudaDriver::build(const std::string& source, std::string_view 
 
 void CudaDriver::launch(gpu::BuiltKernel& built, int index, std::span<const Buffer* const> memory,
                         std::span<const int64_t> words, int64_t threads) {
-  const Function function = static_cast<CudaKernel&>(built).function;
+  const auto group = static_cast<int>(gpu::kGroupThreads);
+  launch_blocks(built, index, {ceil_div(threads, gpu::kGroupThreads), group, 0}, memory,
+                words.data());
+}
+
+void CudaDriver::launch_blocks(gpu::BuiltKernel& built, int index, const Blocks& blocks,
+                               std::span<const Buffer* const> memory, const void* structure) {
+  auto& kernel = static_cast<CudaKernel&>(built);
+  if (blocks.shared_bytes > kernel.shared_bytes) {
+    const Current current(api_, device(index));
+    check(api_,
+          api_.cuFuncSetAttribute(kernel.function, kMostSharedBytes,
+                                  static_cast<int>(blocks.shared_bytes)),
+          "cuFuncSetAttribute");
+    kernel.shared_bytes = blocks.shared_bytes;
+  }
   SmallVec<Address, 16> addresses;
   for (const Buffer* buffer : memory)
     addresses.push_back(reinterpret_cast<Address>(buffer->handle));
   SmallVec<void*, 16> arguments;
   for (Address& address : addresses) arguments.push_back(&address);
-  // A structure by value, which is not written to.
-  arguments.push_back(const_cast<int64_t*>(words.data()));
-  const int64_t groups = ceil_div(threads, gpu::kGroupThreads);
+  arguments.push_back(const_cast<void*>(structure));  // which is not written to
   enqueue(index, "cuLaunchKernel", [&](Stream stream) {
-    return api_.cuLaunchKernel(function, static_cast<unsigned>(groups), 1, 1,
-                               static_cast<unsigned>(gpu::kGroupThreads), 1, 1, 0, stream,
-                               arguments.data(), nullptr);
+    return api_.cuLaunchKernel(kernel.function, static_cast<unsigned>(blocks.count), 1, 1,
+                               static_cast<unsigned>(blocks.threads), 1, 1,
+                               static_cast<unsigned>(blocks.shared_bytes), stream, arguments.data(),
+                               nullptr);
   });
+}
+
+int CudaDriver::capability() const {
+  return std::ranges::min_element(devices_, {},
+                                  [](const CudaDevice& d) { return d.target.capability; })
+      ->target.capability;
+}
+
+std::vector<gpu::OwnKernel> CudaDriver::own_kernels() const {
+  constexpr int kLeastCapability = 80;  // asynchronous copies, products of bfloat16
+  if (capability() < kLeastCapability) return {};
+  return hand_kernels();
 }
 
 }  // namespace tinyt::cuda

@@ -2,6 +2,7 @@
 // stream in it, in which everything runs in order.
 #pragma once
 
+#include <atomic>
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -17,6 +18,15 @@ namespace tinyt::cuda {
 
 struct CudaKernel final : gpu::BuiltKernel {
   Function function = nullptr;
+  std::atomic<size_t> shared_bytes{48 << 10};  // that the driver lets a block have
+};
+
+// How a kernel by hand is launched: blocks of so many threads, and bytes that the threads of each
+// share.
+struct Blocks {
+  int64_t count;
+  int threads;
+  size_t shared_bytes;
 };
 
 class CudaDriver final : public gpu::Driver {
@@ -36,6 +46,14 @@ class CudaDriver final : public gpu::Driver {
   gpu::BuiltKernel& build(const std::string& source, std::string_view name, int index) override;
   void launch(gpu::BuiltKernel& kernel, int index, std::span<const Buffer* const> memory,
               std::span<const int64_t> words, int64_t threads) override;
+  std::vector<gpu::OwnKernel> own_kernels() const override;
+
+  // Ten times the compute capability of all devices, at least; processors of one.
+  int capability() const;
+  int64_t processors(int index) const { return devices_[static_cast<size_t>(index)].processors; }
+  // After all that was asked of the device before: with memory, and a structure by value.
+  void launch_blocks(gpu::BuiltKernel& kernel, int index, const Blocks& blocks,
+                     std::span<const Buffer* const> memory, const void* structure);
 
  protected:
   void copy_bytes(const Buffer& to, size_t to_place, const Buffer& from, size_t from_place,

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "core/device/runtime.h"
-#include "core/ops/ops.h"
+#include "core/ops/kernels.h"
 #include "core/ops/row_order.h"
 #include "gpu/dialect.h"
 
@@ -52,6 +52,12 @@ class BuiltKernel {
   virtual ~BuiltKernel() = default;
 };
 
+// A driver's kernel of a row of the op table, in the place of the one of this folder.
+struct OwnKernel {
+  OpId op;
+  Kernel run;
+};
+
 class Driver : public Runtime {
  public:
   // Copies to the host and `synchronise` find what kernels could not do: IndexError that names the
@@ -77,6 +83,7 @@ class Driver : public Runtime {
   // arguments, then its words. Any number of threads may be started beyond `threads`.
   virtual void launch(BuiltKernel& kernel, int index, std::span<const Buffer* const> memory,
                       std::span<const int64_t> words, int64_t threads) = 0;
+  virtual std::vector<OwnKernel> own_kernels() const { return {}; }
 
  protected:
   // What copies and waits, as `Runtime` says: some bytes, of one device at most.

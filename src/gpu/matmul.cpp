@@ -271,10 +271,7 @@ void multiply(const Product& p, const Tensor& out) {
   });
 }
 
-void run_matmul(const KernelCall& call) {
-  const Tensor& out = call.outputs[0];
-  const DType dtype = info(out.dtype()).compute;  // of sums
-  const Tensor a = converted(call.inputs[0], dtype), b = converted(call.inputs[1], dtype);
+Product product_of(const Tensor& a, const Tensor& b) {
   const auto ra = static_cast<size_t>(a.rank()), rb = static_cast<size_t>(b.rank());
   Product p{.a = a, .b = b};
   p.m = ra > 1 ? a.size(ra - 2) : 1;
@@ -292,9 +289,24 @@ void run_matmul(const KernelCall& call) {
   p.b_batch = broadcast_strides(batch(b.shape()), batch(b.strides()), p.batch);
   for (size_t d = 0; d < p.batch.size(); ++d)
     if (p.batch[d] == 1) p.b_batch[d] = 0;
+  return p;
+}
+
+void multiply_tensors(const Tensor& a, const Tensor& b, const Tensor& out) {
+  const Device device = out.device();
+  const bool takes_halves = driver_of(device).launch_model(device.index).shares_memory;
+  const auto operand = [&](const Tensor& x) {
+    return takes_halves && is_half(x.dtype()) ? x : converted(x, out.dtype());
+  };
+  multiply(product_of(operand(a), operand(b)), out);
+}
+
+void run_matmul(const KernelCall& call) {
+  const Tensor& out = call.outputs[0];
+  const DType dtype = info(out.dtype()).compute;  // of sums
   const Tensor result =
       out.dtype() == dtype ? out : Tensor::empty(out.shape(), dtype, out.device());
-  multiply(p, result);
+  multiply_tensors(call.inputs[0], call.inputs[1], result);
   if (result.dtype() != out.dtype()) copy_into(result, out);
 }
 

@@ -5,8 +5,7 @@
 
 namespace tinyt::gpu {
 
-// [batch, m, k] times [batch, k, n]: operands of one dtype that sums are made in, with strides in
-// elements.
+// [batch, m, k] times [batch, k, n]: operands of one dtype, with strides in elements.
 struct Product {
   Tensor a, b;
   int64_t m = 0, n = 0, k = 0;
@@ -26,7 +25,12 @@ struct Product {
   }
 };
 
-// Into dense memory [batch, m, n] of that dtype.
+// Into dense memory [batch, m, n] of the dtype that sums are made in; halves may be operands where
+// threads share memory.
 void multiply(const Product& product, const Tensor& out);
+// The product of two tensors, as `matmul` has it; the same, into such memory, of operands of any
+// dtype.
+Product product_of(const Tensor& a, const Tensor& b);
+void multiply_tensors(const Tensor& a, const Tensor& b, const Tensor& out);
 
 }  // namespace tinyt::gpu

@@ -129,7 +129,8 @@ struct Tables {
   Kernels kernels;
   std::array<uint32_t, kOpCount> lacks{};
 
-  Tables(const Dialect& dialect, bool shares_memory) {
+  explicit Tables(Driver& driver) {
+    const Dialect& dialect = driver.dialect(0);
     for (int op = 0; op < kOpCount; ++op) {
       const auto id = static_cast<OpId>(op);
       const OpKind kind = info(id).kind;
@@ -163,7 +164,7 @@ struct Tables {
     put(run_argmax, argmax, argmin);
     put(run_max_pool, max_pool);
     put(run_matmul, matmul);
-    if (shares_memory) {
+    if (all_share_memory(driver)) {
       put(run_attention, attention);
       put(run_attention_backward, attention_backward);
     }
@@ -181,6 +182,7 @@ struct Tables {
     put(run_cholesky, cholesky);
     put(run_solve_triangular, solve_triangular);
     put(copy_to_device, to_device);
+    for (const OwnKernel& own : driver.own_kernels()) put(own.run, own.op);
     kernels.lacks = &lacks;
     kernels.copy_into = copy_into;
     kernels.count_nonzero = count_nonzero;
@@ -197,7 +199,7 @@ bool has_driver(DeviceKind kind) { return g_drivers[static_cast<size_t>(kind)] !
 
 DeviceKind register_gpu(std::string_view name, Driver& driver,
                         const std::vector<std::string>& aliases) {
-  auto tables = std::make_unique<Tables>(driver.dialect(0), all_share_memory(driver));
+  auto tables = std::make_unique<Tables>(driver);
   auto target = std::make_unique<GpuTarget>(driver);
   const DeviceKind kind = register_device(name, driver, aliases);
   driver.kind_ = kind;

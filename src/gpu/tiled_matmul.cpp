@@ -29,7 +29,7 @@ int block_of(const Product& p) {
   constexpr int kSmall = 4, kLarge = 8;
   constexpr int64_t kTile = kTileSide * kLarge, kManyTiles = 64;
   const bool is_large = p.m >= kTile && p.n >= kTile && tiles_of(p, kLarge) >= kManyTiles;
-  return is_large && size_of(p.a.dtype()) == 4 ? kLarge : kSmall;
+  return is_large && size_of(info(p.a.dtype()).compute) == 4 ? kLarge : kSmall;
 }
 
 class TilePrinter {

@@ -21,8 +21,8 @@ __device__ inline u32 shared_address(const void* p) {
 
 // ---- copies from memory to shared memory, which go on while the thread does
 
-// 16 or 4 bytes to and from places that are multiples of that. Of 16, the first `bytes` are read, and
-// the others become zeros; 4 become zeros where `there` is false, and nothing is read.
+// 16 or 4 bytes to and from places that are multiples of that. Of 16, the first `bytes` are read,
+// and the others become zeros; 4 become zeros where `there` is false, and nothing is read.
 __device__ inline void copy_16(void* to, const void* from, int bytes) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from),
                "r"(bytes)
@@ -72,14 +72,13 @@ struct Tfloat32 {};  // float32, of which 10 bits behind the point count
 struct Int8 {};
 struct UInt8 {};
 
-#define TINYT_PRODUCT(Type, Sum, Constraint, shape, types)                                     \
-  __device__ inline void multiply_add(Type, Sum (&sums)[4], const u32 (&a)[4],                 \
-                                      const u32 (&b)[2]) {                                     \
-    asm volatile("mma.sync.aligned." shape ".row.col." types                                   \
-                 " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"            \
-                 : "+" Constraint(sums[0]), "+" Constraint(sums[1]), "+" Constraint(sums[2]),  \
-                   "+" Constraint(sums[3])                                                     \
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));          \
+#define TINYT_PRODUCT(Type, Sum, Constraint, shape, types)                                       \
+  __device__ inline void multiply_add(Type, Sum(&sums)[4], const u32(&a)[4], const u32(&b)[2]) { \
+    asm volatile("mma.sync.aligned." shape ".row.col." types                                     \
+                 " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"              \
+                 : "+" Constraint(sums[0]), "+" Constraint(sums[1]), "+" Constraint(sums[2]),    \
+                   "+" Constraint(sums[3])                                                       \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));            \
   }
 TINYT_PRODUCT(Bfloat16, float, "f", "m16n8k16", "f32.bf16.bf16.f32")
 TINYT_PRODUCT(Float16, float, "f", "m16n8k16", "f32.f16.f16.f32")
