@@ -56,13 +56,25 @@ def is_deterministic_algorithms_warn_only_enabled() -> bool:
 
 
 def set_float32_matmul_precision(precision: str) -> None:
-    """Remembers "highest", "high" or "medium"; float32 products are always computed in float32."""
+    """How exact products and convolutions of float32 are: "highest", "high" or "medium".
+
+    With "highest", as long as nobody calls this, they are computed in float32. With one of the
+    others a CUDA device may round the operands to TF32, with ten bits behind the point, and add up
+    products in float32: errors of about one in a thousand of each product. Other devices compute in
+    float32 in any case. ValueError for another word.
+
+    >>> tinyt.set_float32_matmul_precision("high")
+    >>> tinyt.get_float32_matmul_precision()
+    'high'
+    >>> tinyt.set_float32_matmul_precision("highest")
+    """
     if precision not in ("highest", "high", "medium"):
         raise ValueError(
             "set_float32_matmul_precision: must be 'highest', 'high' or 'medium', "
             f"got {precision!r}"
         )
     _precision["matmul"] = precision
+    _core.allow_rounded_products(precision != "highest")
 
 
 def get_float32_matmul_precision() -> str:

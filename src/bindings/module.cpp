@@ -12,6 +12,7 @@
 #include "core/graph/external_fusion.h"
 #include "core/memory/arena.h"
 #include "core/ops/external_backend.h"
+#include "core/ops/precision.h"
 #include "core/ops/seam.h"
 #include "cpu/register.h"
 #include "cpu/schedule/levels.h"
@@ -146,6 +147,8 @@ PYBIND11_MODULE(_core, m) {
         "(hardware, bytes) of each device of a kind in the tree, without registering it.");
   m.def("num_threads", num_threads, "Threads that kernels use.");
   m.def("set_num_threads", set_num_threads, py::arg("n"), "Sets the threads that kernels use.");
+  m.def("allow_rounded_products", allow_rounded_products, py::arg("allowed"),
+        "Whether devices may round operands of float32 products to TF32.");
   m.def(
       "cpu_quota", cpu_quota, py::arg("root"),
       "Cores that the control groups grant, None without a quota; root stands before /proc, /sys.");

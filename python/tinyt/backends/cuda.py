@@ -5,18 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from tinyt import config
 from tinyt.nn.attention import SDPBackend, enabled_backends, sdpa_kernel
 
 
 class _Matmul:
-    """Precision switches of CUDA products; kept, no effect."""
+    """Precision switches of CUDA products; all but `allow_tf32` are kept, without effect."""
 
     def __init__(self) -> None:
-        self.allow_tf32 = False
         self.allow_fp16_accumulation = False
         self.allow_fp16_reduced_precision_reduction = True
         self.allow_bf16_reduced_precision_reduction = True
         self.fp32_precision = "none"
+
+    @property
+    def allow_tf32(self) -> bool:
+        """Whether :func:`tinyt.set_float32_matmul_precision` allows TF32; setting it calls that."""
+        return config.get_float32_matmul_precision() != "highest"
+
+    @allow_tf32.setter
+    def allow_tf32(self, allowed: bool) -> None:
+        config.set_float32_matmul_precision("high" if allowed else "highest")
 
 
 class _PlanCache:
