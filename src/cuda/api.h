@@ -24,6 +24,9 @@ inline constexpr unsigned kPortable = 1;      // CU_MEMHOSTALLOC_PORTABLE
 
 // CUdevice_attribute
 inline constexpr int kProcessors = 16, kMajor = 75, kMinor = 76;
+inline constexpr int kSharedOptIn = 97;  // ..._MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
+// CUfunction_attribute
+inline constexpr int kDynamicShared = 8;  // ..._MAX_DYNAMIC_SHARED_SIZE_BYTES
 
 // Names as the library has them, of which some have a version.
 #define TINYT_CUDA_FUNCTIONS(F)                                                                 \
@@ -58,6 +61,7 @@ inline constexpr int kProcessors = 16, kMajor = 75, kMinor = 76;
   F(cuModuleLoadData, cuModuleLoadData, (Module*, const void*))                                 \
   F(cuModuleUnload, cuModuleUnload, (Module))                                                   \
   F(cuModuleGetFunction, cuModuleGetFunction, (Function*, Module, const char*))                 \
+  F(cuFuncSetAttribute, cuFuncSetAttribute, (Function, int, int))                               \
   F(cuLaunchKernel, cuLaunchKernel,                                                             \
     (Function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, Stream,    \
      void**, void**))

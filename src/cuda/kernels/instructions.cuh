@@ -21,11 +21,11 @@ __device__ inline u32 shared_address(const void* p) {
 
 // ---- copies from memory to shared memory, which go on while the thread does
 
-// 16 or 4 bytes at places that are multiples of that; zeros where `there` is false, of which
-// nothing is read.
-__device__ inline void copy_16(void* to, const void* from, bool there) {
+// 16 or 4 bytes to and from places that are multiples of that. Of 16, the first `bytes` are read, and
+// the others become zeros; 4 become zeros where `there` is false, and nothing is read.
+__device__ inline void copy_16(void* to, const void* from, int bytes) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from),
-               "r"(there ? 16 : 0)
+               "r"(bytes)
                : "memory");
 }
 __device__ inline void copy_4(void* to, const void* from, bool there) {
