@@ -24,7 +24,9 @@ inline constexpr unsigned kPortable = 1;      // CU_MEMHOSTALLOC_PORTABLE
 
 // CUdevice_attribute
 inline constexpr int kProcessors = 16, kMajor = 75, kMinor = 76;
-inline constexpr int kMostSharedBytes = 8;  // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+inline constexpr int kSharedOptIn = 97;  // ..._MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
+// CUfunction_attribute
+inline constexpr int kDynamicShared = 8;  // ..._MAX_DYNAMIC_SHARED_SIZE_BYTES
 
 // Names as the library has them, of which some have a version.
 #define TINYT_CUDA_FUNCTIONS(F)                                                                 \

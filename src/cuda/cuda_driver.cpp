@@ -244,7 +244,7 @@ void CudaDriver::launch_blocks(gpu::BuiltKernel& built, int index, const Blocks&
   if (blocks.shared_bytes > kernel.shared_bytes) {
     const Current current(api_, device(index));
     check(api_,
-          api_.cuFuncSetAttribute(kernel.function, kMostSharedBytes,
+          api_.cuFuncSetAttribute(kernel.function, kDynamicShared,
                                   static_cast<int>(blocks.shared_bytes)),
           "cuFuncSetAttribute");
     kernel.shared_bytes = blocks.shared_bytes;

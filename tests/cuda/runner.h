@@ -92,6 +92,14 @@ struct StandinEntry<void(A...), kernel> {
   }
 };
 
+// The stand-in's compiler defines STANDIN_TWINS for sources that need them.
+#ifdef STANDIN_TWINS
+#include "twins.h"
+#define STANDIN_SERVICES &standin_services
+#else
+#define STANDIN_SERVICES nullptr
+#endif
+
 #define STANDIN_KERNEL(name) StandinEntry<decltype(name), name>::described(#name),
 // Ends a source: its kernels, each as STANDIN_KERNEL.
 #define STANDIN_MODULE(has_barriers, ...)                                                       \
@@ -102,6 +110,7 @@ struct StandinEntry<void(A...), kernel> {
                                         &blockDim,                                              \
                                         &gridDim,                                               \
                                         &standin_barrier,                                       \
+                                        STANDIN_SERVICES,                                       \
                                         __start_standin_shared,                                 \
                                         __stop_standin_shared,                                  \
                                         standin_kernels,                                        \

@@ -20,7 +20,7 @@
 #include "cuda/api.h"
 #include "standin_compiler.h"
 #include "standin_device.h"
-#include "standin_fibers.h"
+#include "standin_grid.h"
 
 using namespace standin;
 
@@ -95,12 +95,13 @@ constexpr ErrorText kErrors[] = {
     {600, "CUDA_ERROR_NOT_READY", "device not ready"},
     {700, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"},
     {701, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES", "too many resources requested for launch"},
+    {716, "CUDA_ERROR_MISALIGNED_ADDRESS", "misaligned address"},
     {719, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
     {801, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported"},
     {999, "CUDA_ERROR_UNKNOWN", "unknown error"},
 };
 
-Status describe_error(Status status, const char* ErrorText::* which, const char** text) {
+Status describe_error(Status status, const char* ErrorText::*which, const char** text) {
   if (text == nullptr) return kInvalidValue;
   *text = nullptr;
   for (const ErrorText& error : kErrors)
@@ -116,13 +117,12 @@ void push_copy(Stream stream, void* to, const void* from, size_t bytes,
 
 // ---- launches
 
-constexpr size_t kSharedBytes = 48 << 10;
-
 struct Launch {
   std::shared_ptr<Library> library;
   const StandinKernel* kernel;
   ContextTag* context;
   StandinDim grid, block;
+  size_t shared_bytes;
   Status fails;
   std::vector<std::max_align_t> storage;
   std::vector<void*> values;
@@ -161,8 +161,7 @@ struct Launch {
       memcpy(values[i], &address, sizeof address);
     }
     const std::lock_guard lock(library->running);
-    GridRun run(*library->module, *kernel, grid, block, values.data());
-    return run.run() ? kSuccess : kLaunchFailed;
+    return GridRun(*library->module, *kernel, grid, block, shared_bytes, values.data()).run();
   }
 };
 
@@ -268,6 +267,7 @@ EXPORT Status cuDeviceGetAttribute(int* value, int attribute, DeviceId device) {
   RETURN_IF_FAILED(check_device(device));
   if (value == nullptr) return kInvalidValue;
   if (attribute == kProcessors) return *value = 4, kSuccess;
+  if (attribute == kSharedOptIn) return *value = static_cast<int>(shared_limit()), kSuccess;
   if (attribute == kMajor) return *value = capability() / 10, kSuccess;
   if (attribute == kMinor) return *value = capability() % 10, kSuccess;
   return kInvalidValue;

@@ -225,11 +225,12 @@ EXPORT Status cuModuleLoadData(Module* module, const void* image) {
   const auto described = static_cast<const StandinModule*>(dlsym(opened, "standin_module"));
   const auto library = std::make_shared<Library>(opened, described);
   if (described == nullptr) return kInvalidImage;
+  const size_t limit = kSharedBytes - std::min(kSharedBytes, library->shared_bytes());
   auto* const made = new ModuleTag{g_current, library, {}};
   for (unsigned i = 0; i < described->kernel_count; ++i) {
     const StandinKernel* const kernel = &described->kernels[i];
     const auto entry =
-        made->functions.emplace(kernel->name, FunctionTag{g_current, library, kernel});
+        made->functions.emplace(kernel->name, FunctionTag{g_current, library, kernel, limit});
     make_live(&entry.first->second);
   }
   *module = make_live(made);
@@ -258,6 +259,23 @@ EXPORT Status cuModuleGetFunction(Function* function, Module module, const char*
   return kSuccess;
 }
 
+EXPORT Status cuFuncSetAttribute(Function function, int attribute, int value) {
+  IN_CONTEXT(cuFuncSetAttribute);
+  RETURN_IF_FAILED(check_handle(function));
+  const auto bytes = static_cast<size_t>(value);
+  if (attribute != kDynamicShared || value < 0 ||
+      bytes + function->library->shared_bytes() > shared_limit())
+    return kInvalidValue;
+  const std::lock_guard lock(driver().mutex);
+  function->dynamic_limit = bytes;
+  return kSuccess;
+}
+
+static size_t dynamic_limit(Function function) {
+  const std::lock_guard lock(driver().mutex);
+  return function->dynamic_limit;
+}
+
 EXPORT Status cuLaunchKernel(Function function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                              unsigned block_x, unsigned block_y, unsigned block_z,
                              unsigned shared_bytes, Stream stream, void** parameters,
@@ -274,14 +292,14 @@ EXPORT Status cuLaunchKernel(Function function, unsigned grid_x, unsigned grid_y
       !is_between(block_y, 1, 1024) || !is_between(block_z, 1, 64) ||
       block_x * block_y * block_z > 1024)
     return kInvalidValue;
-  const StandinModule& module = *function->library->module;
-  const auto own_shared = static_cast<size_t>(module.shared_end - module.shared_begin);
-  if (shared_bytes + own_shared > kSharedBytes) return kInvalidValue;
+  if (shared_bytes > dynamic_limit(function) || function->library->shared_bytes() > kSharedBytes)
+    return kInvalidValue;
   const auto launch = std::make_shared<Launch>(Launch{function->library,
                                                       &kernel,
                                                       g_current,
                                                       {grid_x, grid_y, grid_z},
                                                       {block_x, block_y, block_z},
+                                                      shared_bytes,
                                                       g_fail_async.exchange(kSuccess),
                                                       {},
                                                       {}});

@@ -184,16 +184,19 @@ inline std::string runner_path() {
   return (slash == std::string::npos ? "" : here.substr(0, slash + 1)) + "runner.h";
 }
 
-// The source as host C++: runner.h in front, a list of its kernels behind.
+// The source as host C++: runner.h in front, with twins.h for one that has instructions.cuh; a list
+// of its kernels behind. Operations of a warp are waited for as barriers are.
 inline std::string host_source(const ProgramTag& program, int architecture) {
+  const std::string& source = program.source;
+  const bool has_twins = source.find("TINYT_TWINS") != std::string::npos;
+  const bool has_barriers = has_twins || source.find("__syncthreads") != std::string::npos;
   std::ostringstream text;
   text << "#define STANDIN_PARAMETER_BYTES " << (architecture < 70 ? 4096 : 32764)
-       << "\n#include \"" << runner_path() << "\"\n#line 1 \"" << program.name << "\"\n"
-       << program.source << "\nSTANDIN_MODULE("
-       << (program.source.find("__syncthreads") != std::string::npos ? "true" : "false") << ", ";
+       << (has_twins ? "\n#define STANDIN_TWINS" : "") << "\n#include \"" << runner_path()
+       << "\"\n#line 1 \"" << program.name << "\"\n"
+       << source << "\nSTANDIN_MODULE(" << (has_barriers ? "true" : "false") << ", ";
   static const std::regex& kernel = *new std::regex(
       R"re(extern\s+"C"\s+__global__\s+void\s+(?:__launch_bounds__\s*\([^)]*\)\s*)?(\w+)\s*\()re");
-  const std::string& source = program.source;
   for (size_t at = 0; (at = source.find("extern", at)) != std::string::npos; at += 6) {
     std::smatch match;
     if (std::regex_search(source.begin() + static_cast<std::ptrdiff_t>(at), source.end(), match,

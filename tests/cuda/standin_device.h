@@ -30,7 +30,8 @@ using namespace tinyt::cuda;
 
 inline constexpr Status kInvalidValue = 1, kNotInitialized = 3, kInvalidImage = 200,
                         kInvalidContext = 201, kInvalidHandle = 400, kNotFound = 500,
-                        kIllegalAddress = 700, kLaunchFailed = 719, kNotSupported = 801;
+                        kIllegalAddress = 700, kMisalignedAddress = 716, kLaunchFailed = 719,
+                        kNotSupported = 801;
 
 inline long setting(const char* name, long otherwise) {
   const char* const text = getenv(name);
@@ -40,6 +41,17 @@ inline long setting(const char* name, long otherwise) {
 inline int capability() {
   static const int value = static_cast<int>(setting("STANDIN_CAPABILITY", 90));
   return value;
+}
+// Shared memory of a block: without being asked for, and of the devices that have most.
+inline constexpr size_t kSharedBytes = 48 << 10, kMaxSharedBytes = 227 << 10;
+// What kernels may ask for here (NVIDIA, "CUDA C++ Programming Guide", compute capabilities).
+inline size_t shared_limit() {
+  const int version = capability();
+  if (version >= 120 || version == 86 || version == 89) return 99 << 10;
+  if (version >= 90) return kMaxSharedBytes;
+  if (version >= 80) return 163 << 10;
+  if (version >= 70) return version >= 75 ? 64 << 10 : 96 << 10;
+  return kSharedBytes;
 }
 inline size_t total_memory() {
   static const auto value = static_cast<size_t>(setting("STANDIN_MEMORY", 8l << 30));
@@ -171,6 +183,10 @@ struct Library {
   ~Library() { dlclose(handle); }
   void* const handle;
   const StandinModule* const module;
+  // Of kernels: what is theirs is one section.
+  size_t shared_bytes() const {
+    return static_cast<size_t>(module->shared_end - module->shared_begin);
+  }
   std::mutex running;  // one launch at a time: threadIdx and shared memory are its variables
 };
 
@@ -182,6 +198,7 @@ struct FunctionTag {
   ContextTag* context;
   std::shared_ptr<standin::Library> library;
   const StandinKernel* kernel;
+  size_t dynamic_limit;  // bytes of dynamic shared memory that a launch may have
 };
 
 struct ModuleTag {

@@ -1,16 +1,12 @@
-// Blocks of a kernel on the CPU: a fiber per thread where the kernel has barriers, else a loop over
-// the threads.
+// Fibers: threads of a block that switch where they wait.
 #pragma once
 
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <numeric>
-#include <random>
 #include <vector>
 
 #include "standin_module.h"
@@ -76,12 +72,53 @@ struct FiberContext {
 };
 #endif
 
-// A stack with a guard page below it, used again by later blocks.
+// An asynchronous copy to shared memory: the first `read` bytes, and zeros.
+struct PendingCopy {
+  void* to;
+  const void* from;
+  unsigned bytes, read;
+  void run() const {
+    memcpy(to, from, read);
+    memset(static_cast<char*>(to) + read, 0, bytes - read);
+  }
+};
+
+// Copies of a thread, in groups. Each is done when its thread waits for it, not sooner; what nobody
+// waits for is never done (CUDA says no time for it).
+class CopyQueue {
+ public:
+  void clear() {
+    copies_.clear();
+    group_ends_.clear();
+  }
+  void push(const PendingCopy& copy) { copies_.push_back(copy); }
+  void end_group() { group_ends_.push_back(copies_.size()); }
+  // Until no more than the last groups are left.
+  void wait(size_t later) {
+    if (group_ends_.size() <= later) return;
+    const auto left = group_ends_.end() - static_cast<std::ptrdiff_t>(later);
+    const size_t done = left[-1];
+    for (size_t i = 0; i < done; ++i) copies_[i].run();
+    copies_.erase(copies_.begin(), copies_.begin() + static_cast<std::ptrdiff_t>(done));
+    group_ends_.erase(group_ends_.begin(), left);
+    for (size_t& end : group_ends_) end -= done;
+  }
+
+ private:
+  std::vector<PendingCopy> copies_;
+  std::vector<size_t> group_ends_;  // how many copies there were at the end of each
+};
+
+// A thread, with a stack above a guard page. Later blocks use it again.
 struct Fiber {
+  enum class State { kReady, kAtBarrier, kAtWarp, kReturned };
   static constexpr size_t kStack = 64 << 10, kGuard = 4096;
   FiberContext context;
   char* stack = nullptr;
-  int barrier = 0;  // the line of the barrier that it waits at; 0: it has returned
+  State state = State::kReturned;
+  int barrier = 0;                        // the line of the barrier that it waits at
+  const StandinWarpCall* call = nullptr;  // the operation of its warp that it waits at
+  CopyQueue copies;
 
   // Tops at different offsets in their pages: else all of them share a few sets of the L1 cache.
   void prepare(unsigned number, void (*entry)()) {
@@ -95,165 +132,9 @@ struct Fiber {
       stack = static_cast<char*>(mapped) + kGuard;
     }
     context.prepare(stack, kStack - number % 16 * 256, entry);
+    state = State::kReady;
+    copies.clear();
   }
 };
-
-// ---- the order of threads and blocks
-
-enum class Order { kForward, kReverse, kRandom };
-inline std::atomic<Order> g_order{Order::kForward};
-inline std::atomic<unsigned> g_seed{1};  // another for each launch
-
-inline void set_order(const char* name) {
-  const char* const names[] = {"forward", "reverse", "random"};
-  for (int i = 0; i < 3; ++i)
-    if (strcmp(name, names[i]) == 0) return g_order.store(static_cast<Order>(i));
-  fprintf(stderr, "stand-in: no order %s\n", name);
-  abort();
-}
-
-// A permutation of the blocks that takes no memory: a step with no common divisor with their count.
-class BlockOrder {
- public:
-  BlockOrder(Order order, uint64_t count, unsigned seed) : order_(order), count_(count) {
-    if (order != Order::kRandom) return;
-    std::minstd_rand random(seed);
-    first_ = random() % count;
-    step_ = random() % count;
-    while (std::gcd(step_, count) != 1) step_ = (step_ + 1) % count;
-  }
-  uint64_t operator[](uint64_t i) const {
-    if (order_ == Order::kReverse) return count_ - 1 - i;
-    return static_cast<uint64_t>((first_ + static_cast<unsigned __int128>(i) * step_) % count_);
-  }
-
- private:
-  Order order_;
-  uint64_t count_, first_ = 0, step_ = 1;
-};
-
-// ---- a launch
-
-class GridRun {
- public:
-  GridRun(const StandinModule& module, const StandinKernel& kernel, StandinDim grid,
-          StandinDim block, void* const* values)
-      : module_(module), kernel_(kernel), grid_(grid), block_(block), values_(values) {}
-
-  // False where threads of a block wait at a barrier that others do not reach.
-  bool run() {
-    *module_.grid_dim = grid_;
-    *module_.block_dim = block_;
-    *module_.barrier = wait_at_barrier;
-    const unsigned threads = block_.x * block_.y * block_.z, seed = g_seed++;
-    order_ = g_order;
-    random_.seed(seed);
-    threads_.resize(threads);
-    std::iota(threads_.begin(), threads_.end(), 0u);
-    if (order_ == Order::kReverse) std::reverse(threads_.begin(), threads_.end());
-    if (module_.has_barriers && fibers().size() < threads) fibers().resize(threads);
-    const uint64_t plane = uint64_t{grid_.x} * grid_.y, count = plane * grid_.z;
-    const BlockOrder blocks(order_, count, seed);
-    g_running = this;
-    for (uint64_t i = 0; i < count; ++i) {
-      const uint64_t b = blocks[i];
-      *module_.block = {static_cast<unsigned>(b % grid_.x),
-                        static_cast<unsigned>(b % plane / grid_.x),
-                        static_cast<unsigned>(b / plane)};
-      if (module_.shared_begin)  // NaNs
-        memset(module_.shared_begin, 0xFF,
-               static_cast<size_t>(module_.shared_end - module_.shared_begin));
-      if (!run_block()) return false;
-    }
-    return true;
-  }
-
- private:
-  static thread_local GridRun* g_running;
-
-  // Of this worker, and never freed.
-  static std::vector<Fiber>& fibers() {
-    static thread_local std::vector<Fiber>& fibers = *new std::vector<Fiber>;
-    return fibers;
-  }
-
-  void shuffle() {
-    if (order_ == Order::kRandom) std::shuffle(threads_.begin(), threads_.end(), random_);
-  }
-
-  void set_thread(unsigned t) {
-    *module_.thread = {t % block_.x, t / block_.x % block_.y, t / block_.x / block_.y};
-  }
-
-  bool run_block() {
-    shuffle();
-    if (module_.has_barriers) return run_fibers();
-    for (const unsigned t : threads_) {
-      set_thread(t);
-      kernel_.run_thread(values_);
-    }
-    return true;
-  }
-
-  bool run_fibers() {
-    std::vector<Fiber>& all = fibers();
-    for (const unsigned t : threads_) all[t].prepare(t, enter_fiber);
-    for (;; shuffle()) {
-      size_t waiting = 0;
-      for (const unsigned t : threads_) {
-        set_thread(t);
-        current_ = &all[t];
-        driver_.switch_to(current_->context);
-        waiting += current_->barrier != 0;
-      }
-      if (waiting == 0) return true;
-      const int line = all[threads_[0]].barrier;
-      const bool at_one = std::all_of(threads_.begin(), threads_.end(),
-                                      [&](unsigned t) { return all[t].barrier == line; });
-      if (!at_one) return tell_barrier(waiting, all);
-    }
-  }
-
-  bool tell_barrier(size_t waiting, const std::vector<Fiber>& all) {
-    int line = 0;
-    for (const unsigned t : threads_) line = std::max(line, all[t].barrier);
-    fprintf(stderr,
-            "stand-in: kernel %s has a barrier that not all threads reach: line %d, block "
-            "(%u, %u, %u), %zu of %zu threads wait%s\n",
-            kernel_.name, line, module_.block->x, module_.block->y, module_.block->z, waiting,
-            threads_.size(), waiting == threads_.size() ? ", some at another barrier" : "");
-    return false;
-  }
-
-  static void enter_fiber() {
-    GridRun& run = *g_running;
-    run.kernel_.run_thread(run.values_);
-    run.leave_fiber(0);
-    abort();  // a fiber that has returned is not entered again
-  }
-
-  static void wait_at_barrier(int line) {
-    if (g_running->current_ == nullptr) abort();  // a barrier that nvrtcCompileProgram has not seen
-    g_running->leave_fiber(line);
-  }
-
-  void leave_fiber(int barrier) {
-    Fiber& fiber = *current_;
-    fiber.barrier = barrier;
-    fiber.context.switch_to(driver_);
-  }
-
-  const StandinModule& module_;
-  const StandinKernel& kernel_;
-  const StandinDim grid_, block_;
-  void* const* const values_;
-  Order order_ = Order::kForward;
-  std::minstd_rand random_;
-  std::vector<unsigned> threads_;  // in the order in which they run
-  Fiber* current_ = nullptr;
-  FiberContext driver_;
-};
-
-inline thread_local GridRun* GridRun::g_running = nullptr;
 
 }  // namespace standin
