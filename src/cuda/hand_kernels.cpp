@@ -10,7 +10,10 @@ std::vector<gpu::OwnKernel> hand_kernels() {
   return {{matmul, run_matmul},
           {matmul_add, run_matmul_add},
           {linear, run_linear},
-          {int_mm, run_int_mm}};
+          {int_mm, run_int_mm},
+          {conv, run_conv},
+          {conv_backward_input, run_conv_backward_input},
+          {conv_backward_weight, run_conv_backward_weight}};
 }
 
 gpu::BuiltKernel& hand_kernel(Device device, const std::string& file, const std::string& variant) {

@@ -22,5 +22,8 @@ void run_matmul(const KernelCall& call);
 void run_matmul_add(const KernelCall& call);
 void run_linear(const KernelCall& call);
 void run_int_mm(const KernelCall& call);
+void run_conv(const KernelCall& call);
+void run_conv_backward_input(const KernelCall& call);
+void run_conv_backward_weight(const KernelCall& call);
 
 }  // namespace tinyt::cuda

@@ -1,11 +1,10 @@
 // Products of matrices by kernels/matmul.cu: which of its variants, and what it is told.
-#include "gpu/matmul.h"
+#include "cuda/matmul.h"
 
 #include <algorithm>
 #include <array>
 
 #include "core/base/parallel.h"
-#include "core/ops/precision.h"
 #include "cuda/hand_kernels.h"
 #include "cuda/kernels/matmul_arguments.h"
 #include "cuda/tiles.h"
@@ -83,12 +82,12 @@ Operand laid_out(const Operand& o, int64_t sums, const Dims& batch) {
 
 class Matmul {
  public:
-  Matmul(const Tensor& a, const Tensor& b, const Tensor* addend, const Tensor& out)
-      : product_(gpu::product_of(a, b)), addend_(addend), out_(out) {
-    element_ = element_of(a.dtype());
-    sums_ = is_integral(a.dtype()) ? DType::Int32 : DType::Float32;
-    if (a.dtype() == DType::Float32 && may_round_products()) element_ = "Tfloat32";
-  }
+  Matmul(const gpu::Product& product, const Tensor* addend, const Tensor& out)
+      : product_(product),
+        addend_(addend),
+        out_(out),
+        element_(element_of(product.a.dtype())),
+        sums_(is_integral(product.a.dtype()) ? DType::Int32 : DType::Float32) {}
 
   // False where it is another kernel's.
   bool run() {
@@ -125,25 +124,18 @@ class Matmul {
 
   // Their sums, and then all else.
   bool run_in_parts(const Operand& a, const Operand& b, int64_t batches) {
-    const int64_t results = out_.numel();
-    const Tensor made = Tensor::empty(Dims{tiling_.parts, results}, sums_, out_.device());
+    const Tensor made = Tensor::empty(Dims{tiling_.parts, out_.numel()}, sums_, out_.device());
     launch(a, b, batches, made, nullptr, true);
-    const Tensor lines = made.view(Dims{results, tiling_.parts}, Dims{1, results}, made.offset());
-    const bool is_last = addend_ == nullptr && out_.dtype() == sums_;
-    const Tensor sum = is_last ? out_ : Tensor::empty(out_.shape(), sums_, out_.device());
-    const Tensor flat = sum.view(Dims{results}, Dims{1}, sum.offset());
-    gpu::run_fused(gpu::single_op(OpId::sum, sums_, {&lines, 1}, sums_, lines.shape(), 1),
-                   {&lines, 1}, {&flat, 1});
-    if (addend_ != nullptr)
-      add_into(sum);
-    else if (!is_last)
-      gpu::copy_into(sum, out_);
-    return true;
-  }
-  void add_into(const Tensor& sum) const {
+    if (addend_ == nullptr) {
+      add_parts(made, out_);
+      return true;
+    }
+    const Tensor sum = Tensor::empty(out_.shape(), sums_, out_.device());
+    add_parts(made, sum);
     const Tensor both[] = {sum, *addend_};
     gpu::run_fused(gpu::single_op(OpId::add, sums_, both, out_.dtype(), out_.shape()), both,
                    {&out_, 1});
+    return true;
   }
 
   void launch(const Operand& a, const Operand& b, int64_t batches, const Tensor& to,
@@ -196,11 +188,11 @@ class Matmul {
         memory, &args);
   }
 
-  gpu::Product product_;
-  const Tensor* addend_;
+  const gpu::Product product_;
+  const Tensor* const addend_;
   const Tensor& out_;
-  std::string_view element_;
-  DType sums_;
+  const std::string_view element_;
+  const DType sums_;
   Tiling tiling_;
   gpu::Space space_;  // of the batch: strides of both operands, and of the addend
   int64_t addend_row_ = 0, addend_column_ = 0;
@@ -208,8 +200,24 @@ class Matmul {
 
 }  // namespace
 
+void add_parts(const Tensor& made, const Tensor& out) {
+  const int64_t parts = made.size(0), results = made.size(1);
+  const Tensor lines = made.view(Dims{results, parts}, Dims{1, results}, made.offset());
+  const bool is_rounded = made.dtype() != out.dtype();
+  const Tensor sum = is_rounded ? Tensor::empty(out.shape(), made.dtype(), out.device()) : out;
+  const Tensor flat = sum.view(Dims{results}, Dims{1}, sum.offset());
+  gpu::run_fused(
+      gpu::single_op(OpId::sum, made.dtype(), {&lines, 1}, made.dtype(), lines.shape(), 1),
+      {&lines, 1}, {&flat, 1});
+  if (is_rounded) gpu::copy_into(sum, out);
+}
+
+bool multiply(const gpu::Product& product, const Tensor* addend, const Tensor& out) {
+  return Matmul(product, addend, out).run();
+}
+
 void run_matmul(const KernelCall& call) {
-  if (!Matmul(call.inputs[0], call.inputs[1], nullptr, call.outputs[0]).run())
+  if (!multiply(gpu::product_of(call.inputs[0], call.inputs[1]), nullptr, call.outputs[0]))
     gpu::run_matmul(call);
 }
 
@@ -217,7 +225,7 @@ void run_matmul(const KernelCall& call) {
 void run_matmul_add(const KernelCall& call) {
   const Tensor &a = call.inputs[0], &b = call.inputs[1], &addend = call.inputs[2];
   const Tensor& out = call.outputs[0];
-  if (out.numel() == 0 || Matmul(a, b, &addend, out).run()) return;
+  if (out.numel() == 0 || multiply(gpu::product_of(a, b), &addend, out)) return;
   const DType sums = info(out.dtype()).compute;
   const Tensor product = Tensor::empty(out.shape(), sums, out.device());
   gpu::multiply_tensors(a, b, product);
@@ -240,9 +248,9 @@ void run_linear(const KernelCall& call) {
 
 // Bytes whose sums are int32.
 void run_int_mm(const KernelCall& call) {
-  const Tensor& out = call.outputs[0];
-  if (out.numel() == 0 || Matmul(call.inputs[0], call.inputs[1], nullptr, out).run()) return;
-  gpu::multiply_tensors(call.inputs[0], call.inputs[1], out);
+  const Tensor &a = call.inputs[0], &b = call.inputs[1], &out = call.outputs[0];
+  if (out.numel() == 0 || multiply(gpu::product_of(a, b), nullptr, out)) return;
+  gpu::multiply_tensors(a, b, out);
 }
 
 }  // namespace tinyt::cuda

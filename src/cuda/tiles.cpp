@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/parallel.h"
+#include "core/ops/precision.h"
 
 namespace tinyt::cuda {
 
@@ -10,14 +11,14 @@ namespace {
 
 constexpr int kStages = 4;  // 48 KB in flight of the largest tile, which a processor has room for
 constexpr int kStripBytes = 64;  // of a line (kernels/tiles.cuh)
-constexpr std::string_view kFloat32 = "Float32";
+constexpr std::string_view kFloat32 = "Float32", kTfloat32 = "Tfloat32";
 
 }  // namespace
 
 std::string_view element_of(DType dtype) {
   switch (dtype) {
     case DType::Float32:
-      return kFloat32;
+      return may_round_products() ? kTfloat32 : kFloat32;
     case DType::Float16:
       return "Float16";
     case DType::BFloat16:
@@ -44,10 +45,10 @@ Tiling Tiling::of(int64_t rows, int64_t columns, int64_t sums, int64_t batches,
     t.columns = tile_columns;
     return t.down(rows) * t.across(columns) * batches;
   };
-  // The largest of which there is one for each processor.
-  if (by_threads || try_tile(128, 256) < processors) {
-    if (try_tile(128, 128) < processors) try_tile(64, 64);
-  }
+  // The largest of which there is one for each processor, and that is not empty for the most part.
+  const bool is_high = rows > 64, is_wide = columns > 128;
+  if (by_threads || !is_high || !is_wide || try_tile(128, 256) < processors)
+    if (!is_high || try_tile(128, 128) < processors) try_tile(64, 64);
   if (!by_threads) t.warp_rows = t.warp_columns = t.is_small() ? 32 : 64;
   // Where there are too few tiles, parts of the sums, which another kernel adds up.
   constexpr int64_t kLeastSums = 512, kMostParts = 32, kWholeSums = 64, kTilesOfProcessor = 2;
@@ -67,12 +68,25 @@ Tiling Tiling::small() const {
   return t;
 }
 
+Tiling Tiling::whole(int64_t sums) const {
+  Tiling t = *this;
+  t.parts = 1;
+  t.sums_of_part = sums;
+  return t;
+}
+
 int Tiling::threads() const {
   return warp_rows > 0 ? 32 * (rows / warp_rows) * (columns / warp_columns) : 256;
 }
 
 size_t Tiling::shared_bytes() const {
   return size_t{kStages} * kStripBytes * static_cast<size_t>(rows + columns);
+}
+
+size_t Tiling::table_bytes(int operands) const {
+  constexpr size_t kEntry = 16, kMostSums = 2 * kStripBytes;  // of two strips of bytes
+  return static_cast<size_t>(operands) * kEntry *
+         (static_cast<size_t>(std::max(rows, columns)) + kMostSums);
 }
 
 std::string Tiling::text(std::string_view element) const {

@@ -8,7 +8,8 @@
 
 namespace tinyt::cuda {
 
-// What the kernels' texts call elements (kernels/elements.cuh); empty: there is no kernel for such.
+// What the kernels' texts call operands' elements (kernels/elements.cuh), with the exactness that
+// is asked for now; empty: there is no kernel for such.
 std::string_view element_of(DType dtype);
 // Of a result that another kernel rounds, or nobody.
 std::string_view whole_element_of(DType sums);
@@ -24,6 +25,8 @@ struct Tiling {
                    std::string_view element, int64_t processors);
   // The same sums by small tiles, for operands whose elements are read one by one.
   Tiling small() const;
+  // The same in one part.
+  Tiling whole(int64_t sums) const;
 
   bool is_small() const { return rows == 64; }
   int threads() const;
@@ -31,6 +34,8 @@ struct Tiling {
   int64_t across(int64_t lines) const { return (lines + columns - 1) / columns; }
   // Of a block, for a ring of strips of both operands and for slices of results.
   size_t shared_bytes() const;
+  // And more of it, for the tables of operands that are windows (kernels/windows.cuh).
+  size_t table_bytes(int operands) const;
   // As "variant.h" has it: `T`, `Products` and `kStages`.
   std::string text(std::string_view element) const;
 };

@@ -4,6 +4,7 @@
 
 #define TINYT_TWINS
 #define __noinline__ __attribute__((noinline))
+#define __grid_constant__
 #define __align__(bytes) __attribute__((aligned(bytes)))
 
 static StandinServices standin_services;

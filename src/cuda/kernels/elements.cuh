@@ -48,7 +48,9 @@ struct Element<UInt8> {
 };
 // Sums as they are, where another kernel adds these up or nobody rounds them.
 template <class S>
-struct Whole {
+struct Whole {};
+template <class S>
+struct Element<Whole<S>> {
   using Memory = S;
   static __device__ S value(S x) { return x; }
   static __device__ S rounded(S sum) { return sum; }

@@ -14,6 +14,8 @@
 #include "matmul_arguments.h"
 #include "products.cuh"
 
+#include "variant.h"  // which needs what stands above
+
 // Neighbouring blocks take tiles of eight rows of tiles, so that the operands of those that run at
 // once lie in the L2 cache.
 struct TilePlace {
@@ -71,14 +73,10 @@ struct Store {
   }
 };
 
-// Places of single elements take registers.
-constexpr int kBlocks = A::kIsDense && B::kIsDense || Products::kBlocks == 1
-                            ? Products::kBlocks
-                            : Products::kBlocks / 2;
-
-extern "C" __global__ void __launch_bounds__(Products::kThreads, kBlocks)
+extern "C" __global__ void __launch_bounds__(Products::kThreads, kBlocksOf<Products, A, B>)
     tt_kernel(const Element<T>::Memory* __restrict__ a, const Element<T>::Memory* __restrict__ b,
-              const Out* __restrict__ addend, Out* __restrict__ out, const MatmulArguments p) {
+              const Out* __restrict__ addend, Out* __restrict__ out,
+              const __grid_constant__ MatmulArguments p) {
   const TilePlace place(p, blockIdx.x);
   const i64 row = place.row * Products::kRows, column = place.column * Products::kColumns;
   const i64 rows = p.rows - row, columns = p.columns - column;

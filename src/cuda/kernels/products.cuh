@@ -159,6 +159,12 @@ struct ThreadProducts {
   }
 };
 
+// Blocks of a processor that there are to be registers for: places of single elements take some.
+template <class Products, class... Operands>
+constexpr int kBlocksOf =
+    Products::kBlocks == 1 || (Operands::kIsDense && ...) ? Products::kBlocks
+                                                          : Products::kBlocks / 2;
+
 // ---- the loop over strips
 
 // Adds the products of sums `first` up to `end`. kStages strips of both operands lie in `memory`:
