@@ -2,21 +2,31 @@
 
 // ---- one instruction of a warp
 
-#define PRODUCT(Type, Sum)                                                                      \
-  extern "C" __global__ void product_##Type(const u32* a, const u32* b, Sum* sums, int times) { \
-    u32 rows[4], columns[2];                                                                    \
-    Sum own[4];                                                                                 \
-    for (int i = 0; i < 4; ++i) rows[i] = a[threadIdx.x * 4 + i];                               \
-    for (int i = 0; i < 2; ++i) columns[i] = b[threadIdx.x * 2 + i];                            \
-    for (int i = 0; i < 4; ++i) own[i] = sums[threadIdx.x * 4 + i];                             \
-    for (int i = 0; i < times; ++i) multiply_add(Type{}, own, rows, columns);                   \
-    for (int i = 0; i < 4; ++i) sums[threadIdx.x * 4 + i] = own[i];                             \
-  }
-PRODUCT(Bfloat16, float)
-PRODUCT(Float16, float)
-PRODUCT(Tfloat32, float)
-PRODUCT(Int8, int)
-PRODUCT(UInt8, int)
+template <class T, class Sum>
+__device__ void product(const u32* a, const u32* b, Sum* sums, int times) {
+  u32 rows[4], columns[2];
+  Sum own[4];
+  for (int i = 0; i < 4; ++i) rows[i] = a[threadIdx.x * 4 + i];
+  for (int i = 0; i < 2; ++i) columns[i] = b[threadIdx.x * 2 + i];
+  for (int i = 0; i < 4; ++i) own[i] = sums[threadIdx.x * 4 + i];
+  for (int i = 0; i < times; ++i) multiply_add(T{}, own, rows, columns);
+  for (int i = 0; i < 4; ++i) sums[threadIdx.x * 4 + i] = own[i];
+}
+extern "C" __global__ void product_Bfloat16(const u32* a, const u32* b, float* sums, int times) {
+  product<Bfloat16>(a, b, sums, times);
+}
+extern "C" __global__ void product_Float16(const u32* a, const u32* b, float* sums, int times) {
+  product<Float16>(a, b, sums, times);
+}
+extern "C" __global__ void product_Tfloat32(const u32* a, const u32* b, float* sums, int times) {
+  product<Tfloat32>(a, b, sums, times);
+}
+extern "C" __global__ void product_Int8(const u32* a, const u32* b, int* sums, int times) {
+  product<Int8>(a, b, sums, times);
+}
+extern "C" __global__ void product_UInt8(const u32* a, const u32* b, int* sums, int times) {
+  product<UInt8>(a, b, sums, times);
+}
 
 template <bool is_transposed>
 __device__ void load(const u32* from, u32* to, int offset) {
