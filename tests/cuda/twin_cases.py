@@ -246,8 +246,12 @@ def words_copied(kernels: Kernels, name: str, has_fourth: int = 0) -> tuple[np.n
 @pytest.mark.parametrize("order", ORDERS)
 def test_copies_are_there_once_waited_for(kernels: Kernels, order: str) -> None:
     kernels.library.standin_order(order.encode())
-    _, got = words_copied(kernels, "copy_unawaited")
-    assert (got == POISON).all()
+    for name in ("copy_unawaited", "copy_fewer"):
+        _, got = words_copied(kernels, name)
+        assert (got == POISON).all()
+    source, got = words_copied(kernels, "copy_over")
+    assert (got[0] == POISON).all()
+    assert np.array_equal(got[1] % 128, np.arange(1, 33))
     source, got = words_copied(kernels, "copy_but_last")
     assert np.array_equal(got[:2], source[:2])
     assert (got[2:] == POISON).all()

@@ -60,8 +60,8 @@ extern "C" __global__ void convert(const float* from, u32* tfloat32, u16* bfloat
 
 // ---- copies
 
-// A word of each thread, by way of shared memory: without a wait, with one for all but the last
-// group of three, or with one for all.
+// A word of each thread, by way of shared memory: without a wait, or with one for all of three
+// groups but some.
 template <int later>
 __device__ void copy_words(const u32* from, u32* to, int has_fourth) {
   u32* const shared = reinterpret_cast<u32*>(shared_memory());
@@ -71,7 +71,7 @@ __device__ void copy_words(const u32* from, u32* to, int has_fourth) {
     end_copies();
   }
   if (has_fourth) copy_4(shared + 96 + t, from + 96 + t, true);  // of no group
-  if constexpr (later < 3) wait_for_copies<later>();
+  if constexpr (later != 3) wait_for_copies<later>();
   __syncthreads();
   for (int i = 0; i < 4; ++i) to[i * 32 + t] = shared[i * 32 + t];
 }
@@ -83,6 +83,20 @@ extern "C" __global__ void copy_but_last(const u32* from, u32* to, int has_fourt
 }
 extern "C" __global__ void copy_all(const u32* from, u32* to, int has_fourth) {
   copy_words<0>(from, to, has_fourth);
+}
+
+extern "C" __global__ void copy_fewer(const u32* from, u32* to, int has_fourth) {
+  copy_words<4>(from, to, has_fourth);
+}
+// What was there goes when a copy begins.
+extern "C" __global__ void copy_over(const u32* from, u32* to, int has_fourth) {
+  u32* const own = reinterpret_cast<u32*>(shared_memory()) + threadIdx.x;
+  *own = 5;
+  copy_4(own, from + threadIdx.x, true);
+  end_copies();
+  to[threadIdx.x] = *own;
+  wait_for_copies<0>();
+  to[32 + threadIdx.x] = *own;
 }
 
 // Chunks of 16 bytes, thread t at most t % 17 bytes of it; offsets in bytes.
