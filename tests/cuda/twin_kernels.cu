@@ -119,7 +119,7 @@ extern "C" __global__ void read_unwritten(u32* to) {
   to[threadIdx.x] = reinterpret_cast<u32*>(shared_memory())[threadIdx.x];
 }
 // Threads of several warps, blocks in three directions, and launch bounds of two numbers.
-extern "C" __global__ void __launch_bounds__(1024, 1) add_blocks(u32* to) {
+extern "C" __global__ void __launch_bounds__((1 << 10), 1) add_blocks(u32* to) {
   __shared__ u32 sum;
   const u32 block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
   if (threadIdx.x + threadIdx.y + threadIdx.z == 0) sum = 0;
@@ -164,7 +164,8 @@ extern "C" __global__ void warp_at_no_barrier(int* to) {
   to[threadIdx.x] = 1;
 }
 // A reader in the same warp, and one in the other, of what others write.
-extern "C" __global__ void exchange(int* to, int synchronizes, int distance) {
+extern "C" __global__ void exchange(int* to, const __grid_constant__ int synchronizes,
+                                    int distance) {
   int* const shared = reinterpret_cast<int*>(shared_memory());
   const int t = int(threadIdx.x);
   shared[t] = t;

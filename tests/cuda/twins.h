@@ -3,6 +3,7 @@
 #pragma once
 
 #define TINYT_TWINS
+#define __grid_constant__
 #define __noinline__ __attribute__((noinline))
 #define __align__(bytes) __attribute__((aligned(bytes)))
 
