@@ -22,7 +22,7 @@ class CudaError(Exception):
 class Kernels:
     """The kernels of a source, on device 0."""
 
-    def __init__(self, library: ctypes.CDLL, source: str, architecture: str = "sm_80") -> None:
+    def __init__(self, library: ctypes.CDLL, source: str, architecture: str = "sm_90") -> None:
         self.library = library
         self.call("cuInit", 0)
         context, self.module, self.stream = Pointer(), Pointer(), Pointer()

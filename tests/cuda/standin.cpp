@@ -101,7 +101,7 @@ constexpr ErrorText kErrors[] = {
     {999, "CUDA_ERROR_UNKNOWN", "unknown error"},
 };
 
-Status describe_error(Status status, const char* ErrorText::*which, const char** text) {
+Status describe_error(Status status, const char* ErrorText::* which, const char** text) {
   if (text == nullptr) return kInvalidValue;
   *text = nullptr;
   for (const ErrorText& error : kErrors)

@@ -195,8 +195,9 @@ inline std::string host_source(const ProgramTag& program, int architecture) {
        << (has_twins ? "\n#define STANDIN_TWINS" : "") << "\n#include \"" << runner_path()
        << "\"\n#line 1 \"" << program.name << "\"\n"
        << source << "\nSTANDIN_MODULE(" << (has_barriers ? "true" : "false") << ", ";
-  static const std::regex& kernel = *new std::regex(
-      R"re(extern\s+"C"\s+__global__\s+void\s+(?:__launch_bounds__\s*\([^)]*\)\s*)?(\w+)\s*\()re");
+  static const std::regex& kernel =
+      *new std::regex(R"re(extern\s+"C"\s+__global__\s+void\s+)re"
+                      R"re((?:__launch_bounds__\s*\((?:[^()]|\([^()]*\))*\)\s*)?(\w+)\s*\()re");
   for (size_t at = 0; (at = source.find("extern", at)) != std::string::npos; at += 6) {
     std::smatch match;
     if (std::regex_search(source.begin() + static_cast<std::ptrdiff_t>(at), source.end(), match,

@@ -2,21 +2,31 @@
 
 // ---- one instruction of a warp
 
-#define PRODUCT(Type, Sum)                                                                      \
-  extern "C" __global__ void product_##Type(const u32* a, const u32* b, Sum* sums, int times) { \
-    u32 rows[4], columns[2];                                                                    \
-    Sum own[4];                                                                                 \
-    for (int i = 0; i < 4; ++i) rows[i] = a[threadIdx.x * 4 + i];                               \
-    for (int i = 0; i < 2; ++i) columns[i] = b[threadIdx.x * 2 + i];                            \
-    for (int i = 0; i < 4; ++i) own[i] = sums[threadIdx.x * 4 + i];                             \
-    for (int i = 0; i < times; ++i) multiply_add(Type{}, own, rows, columns);                   \
-    for (int i = 0; i < 4; ++i) sums[threadIdx.x * 4 + i] = own[i];                             \
-  }
-PRODUCT(Bfloat16, float)
-PRODUCT(Float16, float)
-PRODUCT(Tfloat32, float)
-PRODUCT(Int8, int)
-PRODUCT(UInt8, int)
+template <class T, class Sum>
+__device__ void product(const u32* a, const u32* b, Sum* sums, int times) {
+  u32 rows[4], columns[2];
+  Sum own[4];
+  for (int i = 0; i < 4; ++i) rows[i] = a[threadIdx.x * 4 + i];
+  for (int i = 0; i < 2; ++i) columns[i] = b[threadIdx.x * 2 + i];
+  for (int i = 0; i < 4; ++i) own[i] = sums[threadIdx.x * 4 + i];
+  for (int i = 0; i < times; ++i) multiply_add(T{}, own, rows, columns);
+  for (int i = 0; i < 4; ++i) sums[threadIdx.x * 4 + i] = own[i];
+}
+extern "C" __global__ void product_Bfloat16(const u32* a, const u32* b, float* sums, int times) {
+  product<Bfloat16>(a, b, sums, times);
+}
+extern "C" __global__ void product_Float16(const u32* a, const u32* b, float* sums, int times) {
+  product<Float16>(a, b, sums, times);
+}
+extern "C" __global__ void product_Tfloat32(const u32* a, const u32* b, float* sums, int times) {
+  product<Tfloat32>(a, b, sums, times);
+}
+extern "C" __global__ void product_Int8(const u32* a, const u32* b, int* sums, int times) {
+  product<Int8>(a, b, sums, times);
+}
+extern "C" __global__ void product_UInt8(const u32* a, const u32* b, int* sums, int times) {
+  product<UInt8>(a, b, sums, times);
+}
 
 template <bool is_transposed>
 __device__ void load(const u32* from, u32* to, int offset) {
@@ -50,8 +60,8 @@ extern "C" __global__ void convert(const float* from, u32* tfloat32, u16* bfloat
 
 // ---- copies
 
-// A word of each thread, by way of shared memory: without a wait, with one for all but the last
-// group of three, or with one for all.
+// A word of each thread, by way of shared memory: without a wait, or with one for all of three
+// groups but some.
 template <int later>
 __device__ void copy_words(const u32* from, u32* to, int has_fourth) {
   u32* const shared = reinterpret_cast<u32*>(shared_memory());
@@ -61,7 +71,7 @@ __device__ void copy_words(const u32* from, u32* to, int has_fourth) {
     end_copies();
   }
   if (has_fourth) copy_4(shared + 96 + t, from + 96 + t, true);  // of no group
-  if constexpr (later < 3) wait_for_copies<later>();
+  if constexpr (later != 3) wait_for_copies<later>();
   __syncthreads();
   for (int i = 0; i < 4; ++i) to[i * 32 + t] = shared[i * 32 + t];
 }
@@ -73,6 +83,20 @@ extern "C" __global__ void copy_but_last(const u32* from, u32* to, int has_fourt
 }
 extern "C" __global__ void copy_all(const u32* from, u32* to, int has_fourth) {
   copy_words<0>(from, to, has_fourth);
+}
+
+extern "C" __global__ void copy_fewer(const u32* from, u32* to, int has_fourth) {
+  copy_words<4>(from, to, has_fourth);
+}
+// What was there goes when a copy begins.
+extern "C" __global__ void copy_over(const u32* from, u32* to, int has_fourth) {
+  u32* const own = reinterpret_cast<u32*>(shared_memory()) + threadIdx.x;
+  *own = 5;
+  copy_4(own, from + threadIdx.x, true);
+  end_copies();
+  to[threadIdx.x] = *own;
+  wait_for_copies<0>();
+  to[32 + threadIdx.x] = *own;
 }
 
 // Chunks of 16 bytes, thread t at most t % 17 bytes of it; offsets in bytes.
@@ -95,7 +119,7 @@ extern "C" __global__ void read_unwritten(u32* to) {
   to[threadIdx.x] = reinterpret_cast<u32*>(shared_memory())[threadIdx.x];
 }
 // Threads of several warps, blocks in three directions, and launch bounds of two numbers.
-extern "C" __global__ void __launch_bounds__(1024, 1) add_blocks(u32* to) {
+extern "C" __global__ void __launch_bounds__((1 << 10), 1) add_blocks(u32* to) {
   __shared__ u32 sum;
   const u32 block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
   if (threadIdx.x + threadIdx.y + threadIdx.z == 0) sum = 0;
@@ -140,7 +164,8 @@ extern "C" __global__ void warp_at_no_barrier(int* to) {
   to[threadIdx.x] = 1;
 }
 // A reader in the same warp, and one in the other, of what others write.
-extern "C" __global__ void exchange(int* to, int synchronizes, int distance) {
+extern "C" __global__ void exchange(int* to, const __grid_constant__ int synchronizes,
+                                    int distance) {
   int* const shared = reinterpret_cast<int*>(shared_memory());
   const int t = int(threadIdx.x);
   shared[t] = t;

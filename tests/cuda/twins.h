@@ -3,6 +3,7 @@
 #pragma once
 
 #define TINYT_TWINS
+#define __grid_constant__
 #define __noinline__ __attribute__((noinline))
 #define __grid_constant__
 #define __align__(bytes) __attribute__((aligned(bytes)))
@@ -19,8 +20,7 @@ static inline void standin_wait_for_warp(const char* name, int line, unsigned ma
 }
 
 static inline void __syncwarp(unsigned mask = ~0u, int line = __builtin_LINE()) {
-  standin_wait_for_warp(
-      "__syncwarp", line, mask, [](void* const*) {}, nullptr);
+  standin_wait_for_warp("__syncwarp", line, mask, [](void* const*) {}, nullptr);
 }
 
 // The lanes whose predicate holds, of those of the mask.
@@ -273,8 +273,8 @@ static void standin_multiply_add(void* const* operands) {
 }
 
 #define STANDIN_PRODUCT(Type, Sum)                                                           \
-  static inline void multiply_add(Type, Sum(&sums)[4], const unsigned(&a)[4],                \
-                                  const unsigned(&b)[2], int line = __builtin_LINE()) {      \
+  static inline void multiply_add(Type, Sum(&sums)[4], const unsigned (&a)[4],               \
+                                  const unsigned (&b)[2], int line = __builtin_LINE()) {     \
     StandinFragments<Sum> own{a, b, sums};                                                   \
     standin_wait_for_warp("multiply_add", line, ~0u, standin_multiply_add<Type, Sum>, &own); \
   }
@@ -339,12 +339,8 @@ STANDIN_INTEGERS(StandinLong, StandinULong)
 #undef STANDIN_MIN_MAX
 
 #define STANDIN_VECTOR(T, name, bytes)                              \
-  struct __align__(2 * bytes) name##2 {                             \
-    T x, y;                                                         \
-  };                                                                \
-  struct __align__(4 * bytes) name##4 {                             \
-    T x, y, z, w;                                                   \
-  };                                                                \
+  struct __align__(2 * bytes) name##2 { T x, y; };                  \
+  struct __align__(4 * bytes) name##4 { T x, y, z, w; };            \
   static inline name##2 make_##name##2(T x, T y) { return {x, y}; } \
   static inline name##4 make_##name##4(T x, T y, T z, T w) { return {x, y, z, w}; }
 STANDIN_VECTOR(int, int, 4)

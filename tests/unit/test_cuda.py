@@ -45,6 +45,10 @@ def test_faults() -> None:
     run_tests(FOLDER / "faults.py", **need_standin())
 
 
+def test_twins() -> None:
+    run_tests(FOLDER / "twin_cases.py", **need_standin())
+
+
 WORKS = "[1.0, 1.0] 2"
 
 
