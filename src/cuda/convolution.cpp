@@ -286,8 +286,7 @@ void Convolution::launch(int64_t rows, int64_t columns, int64_t sums, bool may_s
   const std::string variant =
       tiling.text(element_) + "using Result = " +
       std::string(is_whole ? whole_element_of(DType::Float32) : element_of(dtype_)) +
-      ";\nusing A = " + text_a_ + ";\nusing B = " + text_b_ +
-      ";\nconstexpr bool kIsMatrix = " + (is_matrix_ ? "true" : "false") + ";\n";
+      ";\nusing A = " + text_a_ + ";\nusing B = " + text_b_ + ";\n";
   const Buffer* const memory[] = {&a_.storage().buffer, &b_.storage().buffer, &to.storage().buffer};
   cuda_driver(device).launch_blocks(
       hand_kernel(device, "convolution.cu", variant), device.index,

@@ -203,13 +203,12 @@ class Matmul {
 void add_parts(const Tensor& made, const Tensor& out) {
   const int64_t parts = made.size(0), results = made.size(1);
   const Tensor lines = made.view(Dims{results, parts}, Dims{1, results}, made.offset());
-  const bool is_rounded = made.dtype() != out.dtype();
-  const Tensor sum = is_rounded ? Tensor::empty(out.shape(), made.dtype(), out.device()) : out;
+  const DType dtype = is_integral(made.dtype()) ? DType::Int64 : made.dtype();
+  const Tensor sum = dtype == out.dtype() ? out : Tensor::empty(out.shape(), dtype, out.device());
   const Tensor flat = sum.view(Dims{results}, Dims{1}, sum.offset());
-  gpu::run_fused(
-      gpu::single_op(OpId::sum, made.dtype(), {&lines, 1}, made.dtype(), lines.shape(), 1),
-      {&lines, 1}, {&flat, 1});
-  if (is_rounded) gpu::copy_into(sum, out);
+  gpu::run_fused(gpu::single_op(OpId::sum, dtype, {&lines, 1}, dtype, lines.shape(), 1),
+                 {&lines, 1}, {&flat, 1});
+  if (dtype != out.dtype()) gpu::copy_into(sum, out);
 }
 
 bool multiply(const gpu::Product& product, const Tensor* addend, const Tensor& out) {

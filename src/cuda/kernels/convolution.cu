@@ -10,7 +10,7 @@
 // meet such positions are in them, so that no product is with a zero that stands for "none".
 //
 // What is set in front of this text, by src/cuda/convolution.cpp: T, Result, Products, kStages, A
-// and B as in matmul.cu, where A may be BySums or ByLines as well; kIsMatrix: whether A is.
+// and B, which are windows; A may be BySums or ByLines as well.
 //
 //   out[o, n, p] = rounded(sum over t, c of weight[o, t, c] * image[n, c, p * stride + t * dilation
 //                  - padding])
@@ -61,18 +61,20 @@ struct Store {
   }
 };
 
-// An operand of windows, or of a matrix, of a tile whose first line that is.
-template <class Operand, class M>
-__device__ Operand windows_of(const M* from, const Windows& w, i64 line, i64 lines, i64 sums,
-                              unsigned char* table) {
-  return {{from, w, int(line), int(lines), int(sums), reinterpret_cast<int4*>(table)}};
-}
-template <class Operand, class M>
-__device__ Operand matrix_of(const M* from, i64 line_step, i64 sum_step, i64 line, i64 lines,
-                             i64 sums) {
-  const i64 rest = lines - line;
-  return {{from + line * line_step, line_step, sum_step,
-           int(rest < Products::kRows ? rest : Products::kRows), sums}};
+// An operand of a tile whose first line that is: of windows, with a table in shared memory, or of a
+// matrix.
+template <class Operand, int kTile, class M>
+__device__ Operand operand_of(const M* from, const Windows& windows, i64 line_step, i64 sum_step,
+                              i64 line, i64 lines, i64 end, unsigned char* table) {
+  if constexpr (Operand::kHasTable) {
+    const Operand operand{
+        {from, windows, int(line), int(lines), int(end), reinterpret_cast<int4*>(table)}};
+    operand.begin();
+    return operand;
+  } else {
+    const i64 rest = lines - line;
+    return {{from + line * line_step, line_step, sum_step, int(rest < kTile ? rest : kTile), end}};
+  }
 }
 
 extern "C" __global__ void __launch_bounds__(Products::kThreads, kBlocksOf<Products, B>)
@@ -87,19 +89,12 @@ extern "C" __global__ void __launch_bounds__(Products::kThreads, kBlocksOf<Produ
   unsigned char* const tables =
       strips + kStages * (Products::kRows + Products::kColumns) * kStripBytes;
 
-  const B from_b =
-      windows_of<B>(b + p.b_first + group * p.b_group, p.b, column, p.columns, end, tables);
-  from_b.begin();
+  const B from_b = operand_of<B, Products::kColumns>(b + p.b_first + group * p.b_group, p.b, 0, 0,
+                                                     column, p.columns, end, tables);
+  const A from_a = operand_of<A, Products::kRows>(a + p.a_first + group * p.a_group, p.a, p.a_line,
+                                                  p.a_sum, row, p.rows, end, tables + B::kBytes);
   Products products;
-  const auto* const first_a = a + p.a_first + group * p.a_group;
-  if constexpr (kIsMatrix) {
-    const A from_a = matrix_of<A>(first_a, p.a_line, p.a_sum, row, p.rows, end);
-    add_strips<T, kStages>(products, from_a, from_b, strips, first, end);
-  } else {
-    const A from_a = windows_of<A>(first_a, p.a, row, p.rows, end, tables + B::kBytes);
-    from_a.begin();
-    add_strips<T, kStages>(products, from_a, from_b, strips, first, end);
-  }
+  add_strips<T, kStages>(products, from_a, from_b, strips, first, end);
   each_four(products, strips,
             Store{p, out + p.out_first + part * p.out_part + group * p.out_group + row * p.out_row,
                   p.rows - row, int(column)});

@@ -89,7 +89,7 @@ __device__ void fill_by_words(unsigned char* strip, const typename Element<T>::M
                               const F& element) {
   using Memory = typename Element<T>::Memory;
   constexpr int kOfWord = 4 / int(sizeof(Memory)), kWords = kStripBytes / 4;
-  constexpr int kTurns = kLines * kWords / kThreads, kMost = kOfWord == 4 ? 4 : 8;
+  constexpr int kTurns = kLines * kWords / kThreads, kMost = kOfWord == 4 ? 2 : 4;
   constexpr int kAtOnce = kTurns < kMost ? kTurns : kMost;
   static_assert(kLines * kWords % kThreads == 0 && kTurns % kAtOnce == 0);
   const auto line_of = [](int i) { return kNeighboursAreLines ? i % kLines : i / kWords; };
