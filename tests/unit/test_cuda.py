@@ -110,6 +110,32 @@ print([d.missing[:23] for d in tinyt.devices() if d.name == "cuda"])
     assert "pip install 'tinyt[cuda12]'" in lines[0]
 
 
+ASKED_FOR = """
+import tinyt
+from tinyt import distributed, nn
+x = tinyt.ones(2)
+for call in (
+    lambda: tinyt.set_default_device("cuda"),
+    lambda: x.cuda(),
+    lambda: nn.Linear(2, 2).cuda(),
+    lambda: tinyt.Tensor([1], device="cuda"),
+    lambda: tinyt.FloatTensor([1], device="cuda"),
+    lambda: x.new([1], device="cuda"),
+    lambda: distributed.init_process_group("gloo", device_id=tinyt.device("cuda:0")),
+):
+    try:
+        call()
+    except tinyt.DeviceError as error:
+        print(str(error).partition("there is no CUDA driver")[1])
+print(tinyt.get_default_device(), distributed.is_initialized())
+"""
+
+
+def test_whatever_asks_for_it_says_why_there_is_none() -> None:
+    done = run("-c", ASKED_FOR, TINYT_CUDA_LIBRARY="")
+    assert done.stdout.splitlines() == ["there is no CUDA driver"] * 7 + ["cpu False"], done.stderr
+
+
 def test_no_library_is_opened_before_it_is_asked_for() -> None:
     code = """
 import tinyt
