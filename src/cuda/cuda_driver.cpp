@@ -224,9 +224,9 @@ gpu::LaunchModel CudaDriver::launch_model(int index) {
 gpu::BuiltKernel& CudaDriver::build(const std::string& source, std::string_view name, int index) {
   CudaDevice& on = device(index);
   const Current current(api_, on);
-  const BuiltFunction built = build_kernel(libraries_, on.target, source, std::string(name));
+  const Function function = build_kernel(libraries_, on.target, source, std::string(name));
   const std::lock_guard<std::mutex> lock(mutex_);
-  kernels_.emplace_back().function = built.function;
+  kernels_.emplace_back().function = function;
   return kernels_.back();
 }
 

@@ -111,6 +111,7 @@ def test_what_is_made_for_one_call_goes() -> None:
     X.to(DEVICE).atan().cpu()
     programs = DRIVER.calls("nvrtcCreateProgram")
     assert programs == DRIVER.calls("nvrtcDestroyProgram") > 0
+    assert DRIVER.calls("nvrtcGetSupportedArchs") == 1
     tinyt.empty(1, device="cuda:1")  # it is open, and nothing was copied to it
     events = DRIVER.calls("cuEventDestroy")
     with DRIVER.failing("cuMemHostAlloc", OUT_OF_MEMORY):

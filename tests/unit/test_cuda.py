@@ -70,6 +70,11 @@ WORKS = "[1.0, 1.0] 2"
             "",
         ),
         ({"FAULTY_FAIL": "nvrtcVersion:1:-1:1"}, "DeviceError ones: NVRTC does not say", ""),
+        (
+            {"FAULTY_FAIL": "nvrtcGetSupportedArchs:1:-1:1"},
+            "DeviceError ones: NVRTC does not say what it makes",
+            "",
+        ),
         ({"FAULTY_FAIL": "cuDevicePrimaryCtxRetain:1:1:2"}, "OutOfMemoryError", WORKS),
         ({"FAULTY_FAIL": "cuStreamCreate:1:1:2"}, "OutOfMemoryError", WORKS),
         ({"FAULTY_FAIL": "cuEventCreate:1:1:46"}, "DeviceError", WORKS),
@@ -108,6 +113,25 @@ print([d.missing[:23] for d in tinyt.devices() if d.name == "cuda"])
         assert lines[2] == "1.0 False False"
         assert lines[3] == f"['{text[:23]}']"
     assert "pip install 'tinyt[cuda12]'" in lines[0]
+
+
+def test_a_library_of_something_else_is_named() -> None:
+    import tinyt._core
+
+    wrong = tinyt._core.__file__
+    code = """
+import tinyt
+try:
+    tinyt.ones(1, device="cuda")
+except tinyt.DeviceError as error:
+    print(error)
+"""
+    for variable, what in (
+        ("TINYT_CUDA_LIBRARY", "CUDA's driver"),
+        ("TINYT_NVRTC_LIBRARY", "NVRTC"),
+    ):
+        done = run("-c", code, **(need_standin() | {variable: wrong}))
+        assert f"{wrong} is not {what}, or one that is too old: it has no " in done.stdout
 
 
 ASKED_FOR = """
