@@ -132,3 +132,35 @@ def test_a_kernel_that_fails_when_it_runs() -> None:
     check_lost(DRIVER, x)
     assert DRIVER.in_use() == before
     assert_same_bits((other + other).cpu(), X + X)
+
+
+def test_what_another_device_has_of_one_that_failed() -> None:
+    """It may be stale: whoever waits for that device is told, until the other one works again."""
+    x, other = X.to(DEVICE), X.to("cuda:1")
+    copied = (x + x).to("cuda:1")
+    assert_same_bits((copied + other).cpu(), 3 * X)
+    STANDIN.standin_delay(200_000)  # microseconds: what follows is asked for before it fails
+    STANDIN.standin_fail_async(ILLEGAL_ADDRESS)
+    stale = (x + x).to("cuda:1")
+    STANDIN.standin_delay(0)
+    calls = (
+        lambda: stale.cpu(),
+        lambda: (stale * 2).sum().item(),
+        lambda: stale.to("cuda:2").cpu(),
+    )
+    for call in (*calls, lambda: tinyt.accelerator.synchronize("cuda:1")):
+        error = raised_by(call)
+        assert isinstance(error, LOST), repr(error)
+        assert "cuEventQuery of cuda:0, of which cuda:" in str(error), str(error)
+    STANDIN.standin_reset()
+    stale.copy_(X)
+    assert_same_bits(stale.cpu(), X)
+
+
+def test_a_device_that_fails_after_what_was_copied_is_read() -> None:
+    x = X.to(DEVICE)
+    copied = x.to("cuda:1")
+    assert_same_bits(copied.cpu(), X)
+    STANDIN.standin_fail_async(ILLEGAL_ADDRESS)
+    assert isinstance(raised_by(lambda: (x + x).cpu()), LOST)
+    assert_same_bits((copied * 2).cpu(), X * 2)

@@ -42,7 +42,7 @@ def test_cases_on_a_gpu() -> None:
 
 
 def test_faults() -> None:
-    run_tests(FOLDER / "faults.py", **need_standin())
+    run_tests(FOLDER / "faults.py", STANDIN_DEVICES="3", **need_standin())
 
 
 WORKS = "[1.0, 1.0] 2"
