@@ -22,11 +22,7 @@ void check_compiler(const CompilerApi& api, CompilerStatus status, const char* c
 
 // "sm_90": code for a device. Of one that is newer than the compiler "compute_90": text that the
 // driver compiles for it.
-std::string architecture_for(const CompilerApi& api, const BuildTarget& target) {
-  int count = 0;
-  check_compiler(api, api.nvrtcGetNumSupportedArchs(&count), "nvrtcGetNumSupportedArchs");
-  std::vector<int> known(static_cast<size_t>(count));
-  check_compiler(api, api.nvrtcGetSupportedArchs(known.data()), "nvrtcGetSupportedArchs");
+std::string architecture_for(const std::vector<int>& known, const BuildTarget& target) {
   int best = 0;
   for (const int arch : known)
     if (arch <= target.capability) best = std::max(best, arch);
@@ -83,37 +79,38 @@ std::string compiled(const CompilerApi& api, const BuildTarget& target, const st
 
 // The function of what the driver has taken; else what it says, and which call.
 Status loaded(const Api& api, const std::string& binary, const std::string& name,
-              BuiltFunction& built, const char*& call) {
+              Function& function, const char*& call) {
+  Module module = nullptr;
   call = "cuModuleLoadData";
-  Status status = api.cuModuleLoadData(&built.module, binary.data());
+  Status status = api.cuModuleLoadData(&module, binary.data());
   if (status != kSuccess) return status;
   call = "cuModuleGetFunction";
-  status = api.cuModuleGetFunction(&built.function, built.module, name.c_str());
-  if (status != kSuccess) api.cuModuleUnload(built.module);
+  status = api.cuModuleGetFunction(&function, module, name.c_str());
+  if (status != kSuccess) api.cuModuleUnload(module);
   return status;
 }
 
 }  // namespace
 
-BuiltFunction build_kernel(const Libraries& libraries, const BuildTarget& target,
-                           const std::string& source, const std::string& name) {
-  const auto& [driver, compiler, version] = libraries;
-  const std::string architecture = architecture_for(compiler, target);
+Function build_kernel(const Libraries& libraries, const BuildTarget& target,
+                      const std::string& source, const std::string& name) {
+  const auto& [driver, compiler, version, known] = libraries;
+  const std::string architecture = architecture_for(known, target);
   gpu::KernelCache& cache = gpu::KernelCache::instance();
   const std::string key = gpu::kernel_key({{"language", "CUDA C++"},
                                            {"compiler", version},
                                            {"architecture", architecture},
                                            {"options", kRounding},
                                            {"source", source}});
-  BuiltFunction built;
+  Function function = nullptr;
   const char* call = "";
   if (const auto binary = cache.find(key))
-    if (loaded(driver, *binary, name, built, call) == kSuccess) return built;
+    if (loaded(driver, *binary, name, function, call) == kSuccess) return function;
   const std::string binary = compiled(compiler, target, source, architecture);
-  const Status status = loaded(driver, binary, name, built, call);
+  const Status status = loaded(driver, binary, name, function, call);
   check(driver, status, call);
   cache.keep(key, binary);
-  return built;
+  return function;
 }
 
 }  // namespace tinyt::cuda

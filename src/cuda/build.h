@@ -13,13 +13,9 @@ struct BuildTarget {
   int capability = 0;
 };
 
-struct BuiltFunction {
-  Module module = nullptr;
-  Function function = nullptr;
-};
-// For the device whose context is this thread's. RuntimeError with the compiler's own words where
-// it takes no source.
-BuiltFunction build_kernel(const Libraries& libraries, const BuildTarget& target,
-                           const std::string& source, const std::string& name);
+// For the device whose context is this thread's; its module is kept for the life of the process.
+// RuntimeError with the compiler's own words where it takes no source.
+Function build_kernel(const Libraries& libraries, const BuildTarget& target,
+                      const std::string& source, const std::string& name);
 
 }  // namespace tinyt::cuda

@@ -5,69 +5,17 @@
 #include <numeric>
 
 #include "core/base/parallel.h"
+#include "cuda/convolution.h"
 #include "cuda/hand_kernels.h"
 #include "cuda/kernels/convolution_arguments.h"
 #include "cuda/matmul.h"
 #include "cuda/tiles.h"
-#include "gpu/convolution.h"
 #include "gpu/kernels.h"
 #include "gpu/launch.h"
 
 namespace tinyt::cuda {
 
 namespace {
-
-// Three dimensions, of which some in front may be of one element.
-constexpr size_t kSpatial = std::extent_v<decltype(Windows::first)>;
-using Spatial = std::array<int64_t, kSpatial>;
-
-Spatial spatial(std::span<const int64_t> dims, int64_t fill) {
-  Spatial s;
-  s.fill(fill);
-  std::ranges::copy(dims, s.end() - static_cast<std::ptrdiff_t>(dims.size()));
-  return s;
-}
-int64_t count_of(const Spatial& s) { return s[0] * s[1] * s[2]; }
-void set(int (&to)[kSpatial], const Spatial& from) {
-  for (size_t d = 0; d < kSpatial; ++d) to[d] = static_cast<int>(from[d]);
-}
-
-// The sizes of a convolution in three dimensions.
-struct Sizes {
-  int64_t images, groups, in, out;  // channels of a group
-  Spatial source, kernel, positions, stride, padding, dilation;
-
-  explicit Sizes(const gpu::ConvSizes& c)
-      : images(c.images),
-        groups(c.groups),
-        in(c.in),
-        out(c.out),
-        source(spatial(c.source, 1)),
-        kernel(spatial(c.kernel, 1)),
-        positions(spatial(c.positions, 1)),
-        stride(spatial(c.stride, 1)),
-        padding(spatial(c.padding, 0)),
-        dilation(spatial(c.dilation, 1)) {}
-
-  // Whether each position is a product of its own channels.
-  bool is_pointwise() const {
-    return count_of(kernel) == 1 && count_of(stride) == 1 && positions == source;
-  }
-};
-
-// [image, group, channel of the group, place], with strides.
-struct Images {
-  Tensor x;
-  int64_t image, group, channel;
-  Spatial stride;
-
-  Images(const Tensor& t, int64_t channels)
-      : x(t),
-        image(t.stride(0)),
-        group(channels * t.stride(1)),
-        channel(t.stride(1)),
-        stride(spatial(std::span<const int64_t>(t.strides()).subspan(2), 0)) {}
-};
 
 // With channels side by side, of each group as many as fill chunks of 16 bytes: zeros behind them.
 Images channels_last(const Images& from, const Sizes& c, int64_t channels, const Spatial& places,
@@ -150,7 +98,8 @@ class Convolution {
       for (size_t d = 0; d < t.shape().size(); ++d) last += (t.size(d) - 1) * std::abs(t.stride(d));
       most = std::max({most, last, 2 * t.numel()});
     }
-    return !element_.empty() && (c_.groups == 1 || rows > kFewRows) && most < kMostPlaces;
+    return !element_.empty() && (c_.groups == 1 || is_depthwise(c_) || rows > kFewRows) &&
+           most < kMostPlaces;
   }
   // Channels of a group as they are counted in sums: of many, whole chunks of 16 bytes are read, of
   // few most of these would be zeros.
@@ -298,6 +247,7 @@ void Convolution::launch(int64_t rows, int64_t columns, int64_t sums, bool may_s
 
 bool Convolution::run_forward(const Tensor& x, const Tensor& w) {
   if (!takes(c_.out, {x, w, out_})) return false;
+  if (is_depthwise(c_)) return run_depthwise(Pass::Forward, c_, x, w, out_), true;
   if (c_.is_pointwise()) return multiply_pointwise(w, w.stride(0), w.stride(1), c_.out, c_.in, x);
   set_weights(w, c_.out, w.stride(0), c_.in, w.stride(1), nullptr);
   set_images(x, c_.in, c_.source);
@@ -319,6 +269,7 @@ bool Convolution::run_forward(const Tensor& x, const Tensor& w) {
 
 bool Convolution::run_backward_input(const Tensor& g, const Tensor& w) {
   if (!takes(c_.in, {g, w, out_})) return false;
+  if (is_depthwise(c_)) return run_depthwise(Pass::Images, c_, g, w, out_), true;
   if (c_.is_pointwise()) return multiply_pointwise(w, w.stride(1), w.stride(0), c_.in, c_.out, g);
   // Products for each remainder of positions.
   std::vector<Remainder> remainders;
@@ -359,6 +310,7 @@ bool Convolution::run_backward_input(const Tensor& g, const Tensor& w) {
 
 bool Convolution::run_backward_weight(const Tensor& g, const Tensor& x) {
   if (!takes(c_.out, {g, x, out_})) return false;
+  if (is_depthwise(c_)) return run_depthwise(Pass::Weights, c_, g, x, out_), true;
   const int64_t taps = count_of(c_.kernel), places = count_of(c_.positions);
   // By chunks of channels, which are lines: of elements whose fragments the hardware transposes.
   const bool by_chunks = size_of(dtype_) == 2 && has_chunks(c_.in) && has_chunks(c_.out);

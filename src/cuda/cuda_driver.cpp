@@ -189,12 +189,38 @@ void CudaDriver::wait_for(CudaDevice& waiting, CudaDevice& other) {
   check(api_, api_.cuStreamWaitEvent(waiting.stream, other.turn, 0), "cuStreamWaitEvent");
 }
 
+void CudaDriver::note_source(int to, int from) {
+  std::map<int, uint64_t>& sources = devices_[static_cast<size_t>(to)].sources;
+  const std::lock_guard<std::mutex> lock(turns_);
+  ++peer_copies_;
+  sources[from] = peer_copies_;
+  for (const auto& [number, copy] : devices_[static_cast<size_t>(from)].sources)
+    if (number != to) sources[number] = peer_copies_;
+}
+
+// A device that fails copies nothing, and the one that waits for it goes on.
+void CudaDriver::check_source(int index, int number, uint64_t copy) {
+  CudaDevice& source = device(number);
+  {
+    const Current current(api_, source);
+    const std::string call = "cuEventQuery of " + name_of(device_at(number)) + ", of which " +
+                             name_of(device_at(index)) + " has copies,";
+    if (const Status status = api_.cuEventQuery(source.turn); status != kNotReady)
+      check(api_, status, call.c_str());
+  }
+  const std::lock_guard<std::mutex> lock(turns_);
+  std::map<int, uint64_t>& sources = devices_[static_cast<size_t>(index)].sources;
+  const auto it = sources.find(number);
+  if (it != sources.end() && it->second == copy) sources.erase(it);
+}
+
 // In the stream of the device that is written to. The other one goes on when it is read: its memory
 // may be given back then.
 void CudaDriver::copy_to_peer(const Buffer& to, size_t to_place, const Buffer& from,
                               size_t from_place, size_t bytes) {
   CudaDevice &target = device(to.device.index), &source = device(from.device.index);
   wait_for(target, source);
+  note_source(to.device.index, from.device.index);
   enqueue(to.device.index, "cuMemcpyPeerAsync", [&](Stream stream) {
     return api_.cuMemcpyPeerAsync(address_in(to, to_place), target.context,
                                   address_in(from, from_place), source.context, bytes, stream);
@@ -211,8 +237,16 @@ void CudaDriver::fill(const Buffer& to, size_t place, size_t bytes, uint8_t valu
 
 void CudaDriver::wait(int index) {
   CudaDevice& on = device(index);
-  const Current current(api_, on);
-  check(api_, api_.cuStreamSynchronize(on.stream), "cuStreamSynchronize");
+  std::map<int, uint64_t> sources;
+  {
+    const std::lock_guard<std::mutex> lock(turns_);
+    sources = on.sources;
+  }
+  {
+    const Current current(api_, on);
+    check(api_, api_.cuStreamSynchronize(on.stream), "cuStreamSynchronize");
+  }
+  for (const auto& [number, copy] : sources) check_source(index, number, copy);
 }
 
 // ---- kernels
@@ -225,9 +259,9 @@ gpu::LaunchModel CudaDriver::launch_model(int index) {
 gpu::BuiltKernel& CudaDriver::build(const std::string& source, std::string_view name, int index) {
   CudaDevice& on = device(index);
   const Current current(api_, on);
-  const BuiltFunction built = build_kernel(libraries_, on.target, source, std::string(name));
+  const Function function = build_kernel(libraries_, on.target, source, std::string(name));
   const std::lock_guard<std::mutex> lock(mutex_);
-  kernels_.emplace_back().function = built.function;
+  kernels_.emplace_back().function = function;
   return kernels_.back();
 }
 

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <deque>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -74,6 +75,9 @@ class CudaDriver final : public gpu::Driver {
     Context context = nullptr;
     Stream stream = nullptr;
     Event turn = nullptr;  // what another device's stream waits for
+    // Devices of which elements came here since this one was waited for, through others, too, and
+    // the number of the last copy.
+    std::map<int, uint64_t> sources;
     std::unique_ptr<Staging> staging = std::make_unique<Staging>();
   };
   class Current;
@@ -84,6 +88,8 @@ class CudaDriver final : public gpu::Driver {
   void enqueue(int index, const char* name, const F& call);
   bool write_staged(const Buffer& to, size_t place, const char* from, size_t bytes);
   void wait_for(CudaDevice& waiting, CudaDevice& other);
+  void note_source(int to, int from);
+  void check_source(int index, int number, uint64_t copy);
 
   const Libraries& libraries_;
   const Api& api_;
@@ -91,7 +97,8 @@ class CudaDriver final : public gpu::Driver {
   std::vector<CudaDevice> devices_;
   std::mutex mutex_;  // of what devices get when they are used first, and of what follows
   std::deque<CudaKernel> kernels_;
-  std::mutex turns_;  // of the devices' events
+  std::mutex turns_;  // of the devices' events and sources
+  uint64_t peer_copies_ = 0;
 };
 
 }  // namespace tinyt::cuda

@@ -1,7 +1,6 @@
 #include "cuda/library.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <iterator>
 #include <mutex>
 #include <sstream>
@@ -29,17 +28,17 @@ CompilerPaths& compiler_paths() {
 
 // ---- the driver
 
-void* opened_driver(std::string& why) {
-  if (const char* own = std::getenv("TINYT_CUDA_LIBRARY")) return gpu::open_library(own, why);
-  return gpu::open_library("libcuda.so.1", why);
+// DeviceError where the library has no such function.
+template <class F>
+void find_in(const gpu::SharedLibrary& library, const char* symbol, const char* what, F& function) {
+  function = reinterpret_cast<F>(gpu::find_function(library.handle, symbol));
+  require(function != nullptr, ErrorKind::Device, "device: ", library.name, " is not ", what,
+          ", or one that is too old: it has no ", symbol);
 }
 
-Api read_driver(void* handle) {
+Api read_driver(const gpu::SharedLibrary& library) {
   Api api;
-#define TINYT_FIND(name, symbol, arguments)                                             \
-  api.name = reinterpret_cast<decltype(api.name)>(gpu::find_function(handle, #symbol)); \
-  require(api.name != nullptr, ErrorKind::Device,                                       \
-          "device: CUDA's driver has no " #symbol "; install a newer one");
+#define TINYT_FIND(name, symbol, arguments) find_in(library, #symbol, "CUDA's driver", api.name);
   TINYT_CUDA_FUNCTIONS(TINYT_FIND)
 #undef TINYT_FIND
   return api;
@@ -52,53 +51,54 @@ std::string_view text_of(const Api& api, Status status) {
 
 // ---- the compiler
 
-// The libraries that may be the compiler of a version, best first.
-std::vector<std::string> compilers_of(int major) {
-  const std::string ending = ".so." + std::to_string(major);
+// The libraries that may be the compiler, best first: a driver runs what compilers of its own major
+// version, and of earlier ones, make.
+std::vector<std::string> compilers_for(int driver_major) {
   std::vector<std::string> found;
-  {
-    CompilerPaths& paths = compiler_paths();
-    const std::lock_guard<ForkSafeMutex> lock(paths.mutex);
+  CompilerPaths& paths = compiler_paths();
+  const std::lock_guard<ForkSafeMutex> lock(paths.mutex);
+  for (int major = driver_major; major >= kLeastMajor; --major) {
+    const std::string ending = ".so." + std::to_string(major);
     std::istringstream lines(paths.lines);
     for (std::string path; std::getline(lines, path);)
       if (path.ends_with(ending)) found.push_back(path);
+    found.push_back("libnvrtc" + ending);
+    found.push_back("/usr/local/cuda/lib64/libnvrtc" + ending);
   }
-  found.push_back("libnvrtc" + ending);
-  found.push_back("/usr/local/cuda/lib64/libnvrtc" + ending);
   return found;
 }
 
-// A driver runs what compilers of its own major version, and of earlier ones, make.
-void* opened_compiler(int driver_major, std::string& why) {
-  if (const char* own = std::getenv("TINYT_NVRTC_LIBRARY")) return gpu::open_library(own, why);
-  for (int major = driver_major; major >= kLeastMajor; --major)
-    for (const std::string& name : compilers_of(major)) {
-      std::string refusal;
-      if (void* handle = gpu::open_library(name, refusal)) return handle;
-      if (why.empty()) why = refusal;
-    }
-  return nullptr;
-}
-
-CompilerApi read_compiler(void* handle) {
+CompilerApi read_compiler(const gpu::SharedLibrary& library) {
   CompilerApi api;
-#define TINYT_FIND(name, arguments)                                                   \
-  api.name = reinterpret_cast<decltype(api.name)>(gpu::find_function(handle, #name)); \
-  require(api.name != nullptr, ErrorKind::Device, "device: NVRTC has no " #name);
+#define TINYT_FIND(name, arguments) find_in(library, #name, "NVRTC", api.name);
   TINYT_NVRTC_FUNCTIONS(TINYT_FIND)
 #undef TINYT_FIND
-  api.error_text =
-      reinterpret_cast<decltype(api.error_text)>(gpu::find_function(handle, "nvrtcGetErrorString"));
-  require(api.error_text != nullptr, ErrorKind::Device, "device: NVRTC has no nvrtcGetErrorString");
+  find_in(library, "nvrtcGetErrorString", "NVRTC", api.error_text);
   return api;
 }
 
+std::string version_of(const CompilerApi& api) {
+  int major = 0, minor = 0;
+  require(api.nvrtcVersion(&major, &minor) == 0, ErrorKind::Device,
+          "device: NVRTC does not say its version");
+  return std::to_string(major) + "." + std::to_string(minor);
+}
+
+std::vector<int> architectures_of(const CompilerApi& api) {
+  int count = 0;
+  bool is_known = api.nvrtcGetNumSupportedArchs(&count) == 0;
+  std::vector<int> found(static_cast<size_t>(is_known ? count : 0));
+  is_known = is_known && api.nvrtcGetSupportedArchs(found.data()) == 0;
+  require(is_known, ErrorKind::Device, "device: NVRTC does not say what it makes code for");
+  return found;
+}
+
 Libraries opened_libraries() {
-  std::string why;
-  void* handle = opened_driver(why);
-  require(handle != nullptr, ErrorKind::Device, "device: there is no CUDA driver (", why,
-          "); it comes with NVIDIA's driver of the GPU");
-  const Api driver = read_driver(handle);
+  const std::string name = "libcuda.so.1";
+  const gpu::SharedLibrary found = gpu::open_one("TINYT_CUDA_LIBRARY", {&name, 1});
+  require(found.handle != nullptr, ErrorKind::Device, "device: there is no CUDA driver (",
+          found.why, "); it comes with NVIDIA's driver of the GPU");
+  const Api driver = read_driver(found);
   if (const Status status = driver.cuInit(0); status == kNoDevice)
     fail(ErrorKind::Device, "device: CUDA's driver knows no device here");
   else if (status != kSuccess)
@@ -109,15 +109,12 @@ Libraries opened_libraries() {
   const int major = version / 1000;
   require(major >= kLeastMajor, ErrorKind::Device, "device: NVIDIA's driver is one of CUDA ", major,
           ".", version % 1000 / 10, ", and one of CUDA ", kLeastMajor, " or later is needed");
-  handle = opened_compiler(major, why);
+  const gpu::SharedLibrary nvrtc = gpu::open_one("TINYT_NVRTC_LIBRARY", compilers_for(major));
   const int extra = std::min(major, 13);  // the last that there is a package of
-  require(handle != nullptr, ErrorKind::Device, "device: there is no NVRTC for CUDA ", major, " (",
-          why, "); pip install 'tinyt[cuda", extra, "]' brings it");
-  const CompilerApi compiler = read_compiler(handle);
-  int of[2] = {};
-  require(compiler.nvrtcVersion(&of[0], &of[1]) == 0, ErrorKind::Device,
-          "device: NVRTC does not say its version");
-  return {driver, compiler, std::to_string(of[0]) + "." + std::to_string(of[1])};
+  require(nvrtc.handle != nullptr, ErrorKind::Device, "device: there is no NVRTC for CUDA ", major,
+          " (", nvrtc.why, "); pip install 'tinyt[cuda", extra, "]' brings it");
+  const CompilerApi compiler = read_compiler(nvrtc);
+  return {driver, compiler, version_of(compiler), architectures_of(compiler)};
 }
 
 // What all that follows in this process returns once it was returned: the context is gone.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "cuda/api.h"
 
@@ -13,7 +14,8 @@ void set_compilers(const std::string& paths);
 struct Libraries {
   Api driver;
   CompilerApi compiler;
-  std::string compiler_version;  // "12.9"
+  std::string compiler_version;    // "12.9"
+  std::vector<int> architectures;  // that the compiler makes code for: 90 for 9.0
 };
 // libcuda, or the library that TINYT_CUDA_LIBRARY names, initialised; and the compiler for its
 // version, or the one that TINYT_NVRTC_LIBRARY names. DeviceError that says what to install where

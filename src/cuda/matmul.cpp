@@ -249,7 +249,9 @@ void run_linear(const KernelCall& call) {
 void run_int_mm(const KernelCall& call) {
   const Tensor &a = call.inputs[0], &b = call.inputs[1], &out = call.outputs[0];
   if (out.numel() == 0 || multiply(gpu::product_of(a, b), nullptr, out)) return;
-  gpu::multiply_tensors(a, b, out);
+  const Tensor sums = Tensor::empty(out.shape(), info(DType::Int32).compute, out.device());
+  gpu::multiply_tensors(a, b, sums);
+  gpu::copy_into(sums, out);
 }
 
 }  // namespace tinyt::cuda

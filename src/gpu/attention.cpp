@@ -128,11 +128,10 @@ class AttentionPrinter : AttentionBlocks {
 void run_attention(const KernelCall& call) {
   const Tensor &q = call.inputs[0], &v = call.inputs[2];
   if (call.outputs[0].numel() == 0 && call.outputs[1].numel() == 0) return;
-  MapKernel kernel(q.device(),
-                   AttentionBlocks::key_of("attention", call.attrs, call.inputs[3], v.size(3)));
+  MapKernel kernel(q.device(), AttentionBlocks::key_of("attention", call.attrs, call.inputs[3],
+                                                       q.dtype(), v.size(3)));
   AttentionPrinter printer(kernel, call);
-  kernel.run_groups(AttentionBlocks::groups_of(q.size(0), q.size(1), q.size(2), v.size(3)),
-                    [&] { printer.print(); });
+  kernel.run_groups(AttentionBlocks::groups_of(q, v.size(3)), [&] { printer.print(); });
 }
 
 }  // namespace tinyt::gpu

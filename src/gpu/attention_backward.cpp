@@ -139,11 +139,9 @@ void run_attention_backward(const KernelCall& call) {
     if (out.numel() == 0) continue;
     MapKernel kernel(out.device(),
                      AttentionBlocks::key_of(kGradientKernels[static_cast<size_t>(of)], call.attrs,
-                                             call.inputs[4], out.size(3)));
+                                             call.inputs[4], out.dtype(), out.size(3)));
     GradientPrinter printer(kernel, call, sums, dots, of, out);
-    kernel.run_groups(
-        AttentionBlocks::groups_of(out.size(0), out.size(1), out.size(2), out.size(3)),
-        [&] { printer.print(); });
+    kernel.run_groups(AttentionBlocks::groups_of(out, out.size(3)), [&] { printer.print(); });
   }
 }
 

@@ -12,27 +12,31 @@ namespace {
 constexpr int kPitch = AttentionBlocks::kBlock + 1;  // lines of shared memory: in different banks
 constexpr int kFeatureStrip = 16;                    // features between two loads
 constexpr int kValueStrip = 8;                       // rows of values between two loads
-constexpr int kMostOwn = 16;
+// So many bytes of a row of results does a thread have at most: with the scores, and what those are
+// made of, they stay in 255 registers.
+constexpr int kMostOwnBytes = 64;
 
 }  // namespace
 
-int AttentionBlocks::own_columns(int64_t width) {
+int AttentionBlocks::own_columns(DType dtype, int64_t width) {
+  const int most = kMostOwnBytes / static_cast<int>(size_of(info(dtype).compute));
   int own = kOwn;
-  while (own < kMostOwn && int64_t{kSide} * own < width) own *= 2;
+  while (own < most && int64_t{kSide} * own < width) own *= 2;
   return own;
 }
 
-int64_t AttentionBlocks::parts_of(int64_t width) {
-  return std::max<int64_t>(1, ceil_div(width, int64_t{kSide} * own_columns(width)));
+int64_t AttentionBlocks::parts_of(DType dtype, int64_t width) {
+  return std::max<int64_t>(1, ceil_div(width, int64_t{kSide} * own_columns(dtype, width)));
 }
 
-int64_t AttentionBlocks::groups_of(int64_t batches, int64_t heads, int64_t rows, int64_t width) {
-  return batches * heads * ceil_div(rows, kBlock) * parts_of(width);
+int64_t AttentionBlocks::groups_of(const Tensor& rows, int64_t width) {
+  return rows.size(0) * rows.size(1) * ceil_div(rows.size(2), kBlock) *
+         parts_of(rows.dtype(), width);
 }
 
 std::string AttentionBlocks::key_of(std::string_view name, const Attrs& attrs, const Tensor& mask,
-                                    int64_t width) {
-  return joined_words(name, text_of(own_columns(width)),
+                                    DType dtype, int64_t width) {
+  return joined_words(name, text_of(own_columns(dtype, width)),
                       AttrReader(attrs).flag() ? "causal" : "all",
                       mask.rank() > 0 ? "masked" : "plain");
 }
@@ -45,7 +49,7 @@ AttentionBlocks::AttentionBlocks(MapKernel& kernel, const Attrs& attrs, const Te
       type_(held_type(dtype_)),
       causal_(AttrReader(attrs).flag()),
       by_keys_(by_keys),
-      own_(own_columns(width)) {
+      own_(own_columns(dtype_, width)) {
   const int64_t heads = query.size(1), groups = key.size(1);
   width_ = kernel.word(width);
   scale_ = kernel.number(dtype_, AttrReader(attrs).real());
@@ -56,7 +60,7 @@ AttentionBlocks::AttentionBlocks(MapKernel& kernel, const Attrs& attrs, const Te
   queries_ = kernel.word(query.size(2));
   keys_ = kernel.word(key.size(2));
   blocks_ = kernel.word(ceil_div(by_keys ? key.size(2) : query.size(2), kBlock));
-  parts_ = kernel.word(parts_of(width));
+  parts_ = kernel.word(parts_of(dtype_, width));
   if (mask.rank() > 0) {
     has_mask_ = true;
     const Dims shape{query.size(0), heads, query.size(2), key.size(2)};

@@ -22,14 +22,15 @@ class AttentionBlocks {
   static constexpr int kBlock = kSide * kOwn;  // rows, and columns
   static_assert(kSide * kSide == kGroupThreads);
 
-  // Columns of results `width` wide that a thread has, and in how many parts groups make these.
-  static int own_columns(int64_t width);
-  static int64_t parts_of(int64_t width);
-  // Groups for so many blocks.
-  static int64_t groups_of(int64_t batches, int64_t heads, int64_t rows, int64_t width);
+  // Columns of results `width` wide that a thread has, of tensors of that dtype, and in how many
+  // parts groups make these.
+  static int own_columns(DType dtype, int64_t width);
+  static int64_t parts_of(DType dtype, int64_t width);
+  // Groups for all blocks of `rows`, [B, heads, rows, features].
+  static int64_t groups_of(const Tensor& rows, int64_t width);
   // What of a call the text depends on.
   static std::string key_of(std::string_view name, const Attrs& attrs, const Tensor& mask,
-                            int64_t width);
+                            DType dtype, int64_t width);
 
  protected:
   // [B, heads, rows, features]; of queries, or of keys.

@@ -33,8 +33,8 @@ bool has_kernel(const Dialect& dialect, OpId op, DType compute) {
   using enum OpId;
   constexpr OpId kCompare[] = {sort, topk, kthvalue, median, searchsorted};
   constexpr OpId kOfReals[] = {
-      scatter_add,         scatter_reduce,      cumsum, cumprod, matmul, conv,
-      conv_backward_input, conv_backward_weight};
+      scatter_add,         scatter_reduce,       cumsum,     cumprod, matmul, conv,
+      conv_backward_input, conv_backward_weight, matmul_add, linear};
   if (info(op).kind == OpKind::Scalar)
     return dialect.holds(compute) && has_definition(dialect, op, compute);
   const auto is_in = [op](std::span<const OpId> ops) {

@@ -1,5 +1,7 @@
 #include "gpu/shared_library.h"
 
+#include <cstdlib>
+
 #if !defined(_WIN32)
 #include <dlfcn.h>
 #endif
@@ -26,5 +28,18 @@ void* open_library(const std::string& name, std::string& why) {
 void* find_function(void* library, const char* name) { return dlsym(library, name); }
 void close_library(void* library) { dlclose(library); }
 #endif
+
+SharedLibrary open_one(const char* variable, std::span<const std::string> names) {
+  const char* const own = std::getenv(variable);
+  const std::string named = own != nullptr ? own : "";
+  if (own != nullptr) names = {&named, 1};
+  std::string first;  // of the refusals
+  for (const std::string& name : names) {
+    std::string why;
+    if (void* const handle = open_library(name, why)) return {handle, name, ""};
+    if (first.empty()) first = why;
+  }
+  return {nullptr, "", first};
+}
 
 }  // namespace tinyt::gpu

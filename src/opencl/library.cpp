@@ -1,7 +1,8 @@
 #include "opencl/library.h"
 
-#include <cstdlib>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/base/backend_error.h"
 #include "gpu/shared_library.h"
@@ -10,38 +11,30 @@ namespace tinyt::opencl {
 
 namespace {
 
+std::vector<std::string> library_names() {
 #if defined(__APPLE__)
-constexpr const char* kLibraryNames[] = {"/System/Library/Frameworks/OpenCL.framework/OpenCL"};
+  return {"/System/Library/Frameworks/OpenCL.framework/OpenCL"};
 #else
-constexpr const char* kLibraryNames[] = {"libOpenCL.so.1", "libOpenCL.so"};
+  return {"libOpenCL.so.1", "libOpenCL.so"};
 #endif
+}
 
 constexpr std::string_view kHowTo =
     "install an OpenCL loader and a driver (Debian: ocl-icd-libopencl1, and pocl-opencl-icd for "
     "the CPU), or name a library by TINYT_OPENCL_LIBRARY";
 
-void* opened(std::string& why) {
-  if (const char* own = std::getenv("TINYT_OPENCL_LIBRARY")) return gpu::open_library(own, why);
-  for (const char* name : kLibraryNames) {
-    std::string refusal;
-    if (void* handle = gpu::open_library(name, refusal)) return handle;
-    if (why.empty()) why = refusal;
-  }
-  return nullptr;
-}
-
 // Closed again unless all functions are there.
-Api read(void* handle) {
+Api read(const gpu::SharedLibrary& library) {
   Api api;
   const char* missing = nullptr;
-#define TINYT_FIND(name, result, arguments)                                           \
-  api.name = reinterpret_cast<decltype(api.name)>(gpu::find_function(handle, #name)); \
+#define TINYT_FIND(name, result, arguments)                                                   \
+  api.name = reinterpret_cast<decltype(api.name)>(gpu::find_function(library.handle, #name)); \
   if (api.name == nullptr && missing == nullptr) missing = #name;
   TINYT_OPENCL_FUNCTIONS(TINYT_FIND)
 #undef TINYT_FIND
-  if (missing != nullptr) gpu::close_library(handle);
-  require(missing == nullptr, ErrorKind::Device, "device: OpenCL's library has no ", missing,
-          "; OpenCL 1.2 or later is needed");
+  if (missing != nullptr) gpu::close_library(library.handle);
+  require(missing == nullptr, ErrorKind::Device, "device: ", library.name,
+          " is not OpenCL's library, or one before OpenCL 1.2: it has no ", missing);
   return api;
 }
 
@@ -94,11 +87,10 @@ bool is_lost(Int status) {
 
 const Api& library() {
   static const Api& api = *new Api([] {
-    std::string why;
-    void* handle = opened(why);
-    require(handle != nullptr, ErrorKind::Device, "device: there is no OpenCL library (", why,
-            "); ", kHowTo);
-    return read(handle);
+    const gpu::SharedLibrary found = gpu::open_one("TINYT_OPENCL_LIBRARY", library_names());
+    require(found.handle != nullptr, ErrorKind::Device, "device: there is no OpenCL library (",
+            found.why, "); ", kHowTo);
+    return read(found);
   }());
   return api;
 }

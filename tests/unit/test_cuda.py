@@ -42,7 +42,7 @@ def test_cases_on_a_gpu() -> None:
 
 
 def test_faults() -> None:
-    run_tests(FOLDER / "faults.py", **need_standin())
+    run_tests(FOLDER / "faults.py", STANDIN_DEVICES="3", **need_standin())
 
 
 def test_twins() -> None:
@@ -74,6 +74,11 @@ WORKS = "[1.0, 1.0] 2"
             "",
         ),
         ({"FAULTY_FAIL": "nvrtcVersion:1:-1:1"}, "DeviceError ones: NVRTC does not say", ""),
+        (
+            {"FAULTY_FAIL": "nvrtcGetSupportedArchs:1:-1:1"},
+            "DeviceError ones: NVRTC does not say what it makes",
+            "",
+        ),
         ({"FAULTY_FAIL": "cuDevicePrimaryCtxRetain:1:1:2"}, "OutOfMemoryError", WORKS),
         ({"FAULTY_FAIL": "cuStreamCreate:1:1:2"}, "OutOfMemoryError", WORKS),
         ({"FAULTY_FAIL": "cuEventCreate:1:1:46"}, "DeviceError", WORKS),
@@ -112,6 +117,51 @@ print([d.missing[:23] for d in tinyt.devices() if d.name == "cuda"])
         assert lines[2] == "1.0 False False"
         assert lines[3] == f"['{text[:23]}']"
     assert "pip install 'tinyt[cuda12]'" in lines[0]
+
+
+def test_a_library_of_something_else_is_named() -> None:
+    import tinyt._core
+
+    wrong = tinyt._core.__file__
+    code = """
+import tinyt
+try:
+    tinyt.ones(1, device="cuda")
+except tinyt.DeviceError as error:
+    print(error)
+"""
+    for variable, what in (
+        ("TINYT_CUDA_LIBRARY", "CUDA's driver"),
+        ("TINYT_NVRTC_LIBRARY", "NVRTC"),
+    ):
+        done = run("-c", code, **(need_standin() | {variable: wrong}))
+        assert f"{wrong} is not {what}, or one that is too old: it has no " in done.stdout
+
+
+ASKED_FOR = """
+import tinyt
+from tinyt import distributed, nn
+x = tinyt.ones(2)
+for call in (
+    lambda: tinyt.set_default_device("cuda"),
+    lambda: x.cuda(),
+    lambda: nn.Linear(2, 2).cuda(),
+    lambda: tinyt.Tensor([1], device="cuda"),
+    lambda: tinyt.FloatTensor([1], device="cuda"),
+    lambda: x.new([1], device="cuda"),
+    lambda: distributed.init_process_group("gloo", device_id=tinyt.device("cuda:0")),
+):
+    try:
+        call()
+    except tinyt.DeviceError as error:
+        print(str(error).partition("there is no CUDA driver")[1])
+print(tinyt.get_default_device(), distributed.is_initialized())
+"""
+
+
+def test_whatever_asks_for_it_says_why_there_is_none() -> None:
+    done = run("-c", ASKED_FOR, TINYT_CUDA_LIBRARY="")
+    assert done.stdout.splitlines() == ["there is no CUDA driver"] * 7 + ["cpu False"], done.stderr
 
 
 def test_no_library_is_opened_before_it_is_asked_for() -> None:

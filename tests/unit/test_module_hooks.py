@@ -324,8 +324,6 @@ def test_wrong_hooks_and_paths() -> None:
     layer.register_full_backward_hook(lambda m, grads, out: (tinyt.ones(1, 2),))
     with pytest.raises(RuntimeError, match="no input requires gradient"):
         layer(tinyt.ones(1, 2)).sum().backward()
-    with pytest.raises(RuntimeError, match=r"CUDA|NVRTC"):
-        layer.cuda()
     with pytest.raises(ValueError, match="without a target name"):
         layer.set_submodule("", layer)
     with pytest.raises(AttributeError, match="has no module 'x'"):

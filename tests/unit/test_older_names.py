@@ -211,8 +211,6 @@ def test_constructors(kind: Any) -> None:
     assert kind([tinyt.tensor(1), 2.5]).tolist() == [1.0, 2.5]
     assert kind([1, 2], device="cpu").tolist() == [1.0, 2.0]
     assert tuple(kind(2, device="cpu").shape) == (2,)
-    with pytest.raises(RuntimeError, match=r"CUDA|NVRTC"):
-        kind([1], device="cuda")
     x = kind(values)
     x[0, 0] = 9.0
     assert values[0, 0] == 0.0

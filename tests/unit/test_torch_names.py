@@ -61,8 +61,6 @@ def test_what_is_not_there_says_so() -> None:
     for name in ("set_device", "get_device_name", "get_device_properties"):
         with pytest.raises(tinyt.DeviceError, match=name):
             getattr(tinyt.cuda, name)(0)
-    with pytest.raises(RuntimeError, match=r"CUDA|NVRTC"):
-        tinyt.set_default_device("cuda")
     with pytest.raises(AttributeError, match=r"no attribute 'sparse'.*strided"):
         _ = tinyt.sparse
     with pytest.raises(AttributeError, match=r"no attribute 'nonsense'$"):
@@ -106,8 +104,6 @@ def test_where_a_tensor_is() -> None:
     )
     assert x.is_cpu
     assert not any([x.is_cuda, x.is_mps, x.is_meta, x.is_sparse, x.is_quantized, x.is_nested])
-    with pytest.raises(RuntimeError, match=r"CUDA|NVRTC"):
-        x.cuda()
     assert tinyt.autograd.Variable(x).data_ptr() == x.data_ptr()
     assert tinyt.autograd.Variable(tinyt.ones(1), requires_grad=True).requires_grad
 
