@@ -80,6 +80,15 @@ Operand laid_out(const Operand& o, int64_t sums, const Dims& batch) {
   return made;
 }
 
+// Where the product is in memory of its own, which becomes the sum.
+void add_and_round(const Tensor& product, const Tensor& addend, const Tensor& out) {
+  const Tensor both[] = {product, addend};
+  const bool is_rounded = product.dtype() != out.dtype();
+  gpu::run_fused(gpu::single_op(OpId::add, product.dtype(), both, product.dtype(), out.shape()),
+                 both, {is_rounded ? &product : &out, 1});
+  if (is_rounded) gpu::copy_into(product, out);
+}
+
 class Matmul {
  public:
   Matmul(const gpu::Product& product, const Tensor* addend, const Tensor& out)
@@ -132,9 +141,7 @@ class Matmul {
     }
     const Tensor sum = Tensor::empty(out_.shape(), sums_, out_.device());
     add_parts(made, sum);
-    const Tensor both[] = {sum, *addend_};
-    gpu::run_fused(gpu::single_op(OpId::add, sums_, both, out_.dtype(), out_.shape()), both,
-                   {&out_, 1});
+    add_and_round(sum, *addend_, out_);
     return true;
   }
 
@@ -228,8 +235,7 @@ void run_matmul_add(const KernelCall& call) {
   const DType sums = info(out.dtype()).compute;
   const Tensor product = Tensor::empty(out.shape(), sums, out.device());
   gpu::multiply_tensors(a, b, product);
-  const Tensor both[] = {product, addend};
-  gpu::run_fused(gpu::single_op(OpId::add, sums, both, out.dtype(), out.shape()), both, {&out, 1});
+  add_and_round(product, addend, out);
 }
 
 // A product with the transposed weight; a 0-d bias is none.

@@ -35,10 +35,24 @@ def test_cases(chosen: str, order: str) -> None:
     run_tests(FOLDER / "cases.py", "-k", chosen, **need_standin(), **more)
 
 
+@pytest.mark.parametrize("order", ["forward", "random"])
+def test_kernels_by_hand(order: str) -> None:
+    """NVRTC takes each of them, and no register spills."""
+    more = {"STANDIN_ORDER": order, "STANDIN_NVRTC": nvrtc() if order == "forward" else ""}
+    run_tests(FOLDER / "hand_cases.py", **need_standin(), **more)
+
+
+def test_older_devices_have_generated_kernels() -> None:
+    """Without the instructions of those by hand."""
+    variables = need_standin() | {"STANDIN_CAPABILITY": "75"}
+    run_tests(FOLDER / "hand_cases.py", "-k", "bytes or batches or bias", **variables)
+
+
 def test_cases_on_a_gpu() -> None:
     if not has_device("cuda"):
         pytest.skip("needs a GPU of NVIDIA's")
     run_tests(FOLDER / "cases.py")
+    run_tests(FOLDER / "hand_cases.py")
 
 
 def test_faults() -> None:
