@@ -51,6 +51,31 @@ def test_copies_keep_the_bits_of_nans(place):
         assert x.clone().cpu().view(whole).tolist() == bits.tolist()
 
 
+def test_an_int_is_the_index_of_the_accelerator(place):
+    x = tinyt.ones(2)
+    tinyt.empty(1, device=place)  # it is in use
+    kind = tinyt.accelerator.current_accelerator().type
+    for index in range(tinyt.accelerator.device_count()):
+        there = tinyt.device(kind, index)
+        assert tinyt.device(index) == there
+        assert x.to(index).device == x.to(device=index).device == there
+        assert x.to(index, tinyt.int32).device == there
+        assert nn.Linear(2, 2).to(index).weight.device == there
+        assert nn.Linear(2, 2, device=index).weight.device == there
+        makers = (tinyt.ones, tinyt.empty, tinyt.rand, tinyt.arange, x.new_zeros)
+        assert {make(2, device=index).device for make in makers} == {there}
+        assert tinyt.tensor([1.0], device=index).device == there
+        assert tinyt.zeros_like(x, device=index).device == there
+    for call in (lambda: tinyt.ones(1, device=99), lambda: x.to(99)):
+        with pytest.raises(RuntimeError, match=f"'{kind}:99' is not available"):
+            call()
+    with pytest.raises(RuntimeError, match="index must be from 0 to 127, got -1"):
+        tinyt.ones(1, device=-1)
+    for call in (lambda: tinyt.ones(1, device=True), lambda: x.to(True)):
+        with pytest.raises(TypeError, match="expected a name, got True"):
+            call()
+
+
 @settings(max_examples=25)
 @given(data=st.data())
 def test_copies_of_any_strides(place, data):
