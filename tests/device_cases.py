@@ -711,8 +711,13 @@ def test_a_forked_process_is_refused(place):
             os.write(write, b"nothing was raised")
         except tinyt.DeviceError as error:
             os.write(write, str(error).encode())
+        (missing,) = {d.missing for d in tinyt.devices() if d.name.startswith(f"{place.type}:")}
+        os.write(write, b"\n" + missing.encode())
         os._exit(0)
     os.waitpid(pid, 0)
-    assert re.search(rb"a forked process cannot use (CUDA|OpenCL|WebGPU)", os.read(read, 1000))
+    raised, missing = os.read(read, 1000).decode().split("\n")
+    assert re.search("a forked process cannot use (CUDA|OpenCL|WebGPU)", raised)
+    assert missing == raised.partition(": ")[2]
+    assert not any(d.missing for d in tinyt.devices() if d.name.startswith(f"{place.type}:"))
     os.close(read)
     os.close(write)
