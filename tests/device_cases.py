@@ -51,6 +51,31 @@ def test_copies_keep_the_bits_of_nans(place):
         assert x.clone().cpu().view(whole).tolist() == bits.tolist()
 
 
+def test_an_int_is_the_index_of_the_accelerator(place):
+    x = tinyt.ones(2)
+    tinyt.empty(1, device=place)  # it is in use
+    kind = tinyt.accelerator.current_accelerator().type
+    for index in range(tinyt.accelerator.device_count()):
+        there = tinyt.device(kind, index)
+        assert tinyt.device(index) == there
+        assert x.to(index).device == x.to(device=index).device == there
+        assert x.to(index, tinyt.int32).device == there
+        assert nn.Linear(2, 2).to(index).weight.device == there
+        assert nn.Linear(2, 2, device=index).weight.device == there
+        makers = (tinyt.ones, tinyt.empty, tinyt.rand, tinyt.arange, x.new_zeros)
+        assert {make(2, device=index).device for make in makers} == {there}
+        assert tinyt.tensor([1.0], device=index).device == there
+        assert tinyt.zeros_like(x, device=index).device == there
+    for call in (lambda: tinyt.ones(1, device=99), lambda: x.to(99)):
+        with pytest.raises(RuntimeError, match=f"'{kind}:99' is not available"):
+            call()
+    with pytest.raises(RuntimeError, match="index must be from 0 to 127, got -1"):
+        tinyt.ones(1, device=-1)
+    for call in (lambda: tinyt.ones(1, device=True), lambda: x.to(True)):
+        with pytest.raises(TypeError, match="expected a name, got True"):
+            call()
+
+
 @settings(max_examples=25)
 @given(data=st.data())
 def test_copies_of_any_strides(place, data):
@@ -686,8 +711,13 @@ def test_a_forked_process_is_refused(place):
             os.write(write, b"nothing was raised")
         except tinyt.DeviceError as error:
             os.write(write, str(error).encode())
+        (missing,) = {d.missing for d in tinyt.devices() if d.name.startswith(f"{place.type}:")}
+        os.write(write, b"\n" + missing.encode())
         os._exit(0)
     os.waitpid(pid, 0)
-    assert re.search(rb"a forked process cannot use (CUDA|OpenCL|WebGPU)", os.read(read, 1000))
+    raised, missing = os.read(read, 1000).decode().split("\n")
+    assert re.search("a forked process cannot use (CUDA|OpenCL|WebGPU)", raised)
+    assert missing == raised.partition(": ")[2]
+    assert not any(d.missing for d in tinyt.devices() if d.name.startswith(f"{place.type}:"))
     os.close(read)
     os.close(write)

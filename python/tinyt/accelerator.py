@@ -49,12 +49,12 @@ _current = threading.local()  # .index: of this thread's device
 
 
 class DeviceInfo(NamedTuple):
-    """A device, or why there is none of a kind."""
+    """A device, or why there is none of a kind or it can be used no more."""
 
     name: str  # "opencl:0"; of a kind that is missing the kind
     hardware: str  # "" where it is missing or unknown
     memory_bytes: int  # 0 where that is not known
-    missing: str  # why it is not there, and what to do; "" where it is
+    missing: str  # why it is not there or cannot be used, and what to do; "" where it can
 
 
 def devices() -> list[DeviceInfo]:
@@ -77,7 +77,8 @@ def devices() -> list[DeviceInfo]:
         except DeviceError as error:
             found.append(DeviceInfo(kind, "", 0, str(error).partition(": ")[2]))
             continue
-        found += [DeviceInfo(f"{kind}:{i}", *known, "") for i, known in enumerate(facts)]
+        for i, (hardware, nbytes, why) in enumerate(facts):
+            found.append(DeviceInfo(f"{kind}:{i}", hardware, nbytes, why.partition(": ")[2]))
     return found
 
 

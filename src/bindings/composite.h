@@ -111,7 +111,7 @@ class CreationScope {
  private:
   Device chosen(PyObject* named, PyObject* const* args, Py_ssize_t count) const {
     if (named) {
-      const int64_t code = python_seam().device_code(named);
+      const int64_t code = python_seam().named_device_code(named);
       if (code >= 0) return device_of(code);
       PyErr_Clear();  // the function says so
     }

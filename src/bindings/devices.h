@@ -5,7 +5,7 @@
 #include <iterator>
 #include <string>
 #include <string_view>
-#include <utility>
+#include <tuple>
 #include <vector>
 
 #include "core/base/backend_error.h"
@@ -47,7 +47,7 @@ inline bool device_has_numbers(int64_t kind) {
 struct KindOfBuild {
   std::string_view name;
   void (*bring)();
-  const Runtime& (*find)();  // without registering it
+  Runtime& (*find)();  // without registering it
 };
 inline constexpr KindOfBuild kKindsOfBuild[] = {
     {"cuda", cuda::register_cuda, cuda::find_cuda},
@@ -69,15 +69,27 @@ inline std::string take_device_warning(const std::string& name) {
   const auto kind = find_device_kind(name);
   return kind && gpu::has_driver(*kind) ? gpu::KernelCache::take_warning() : "";
 }
-// (hardware, bytes of memory or 0) of the devices of such a kind, which is not registered by that.
-inline std::vector<std::pair<std::string, int64_t>> look_for_devices(const std::string& name) {
+// Why a device of that kind can be used no more; mostly empty.
+inline std::string unusable(Runtime& runtime, int index) {
+  try {
+    runtime.check_usable(index);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+// (hardware, bytes of memory or 0, why it is unusable or "") of the devices of such a kind, which
+// is not registered by that.
+inline std::vector<std::tuple<std::string, int64_t, std::string>> look_for_devices(
+    const std::string& name) {
   const auto kind = std::ranges::find(kKindsOfBuild, name, &KindOfBuild::name);
   require(kind != std::end(kKindsOfBuild), ErrorKind::Value, "no kind ", name, " in this build");
-  const Runtime& runtime = kind->find();
-  std::vector<std::pair<std::string, int64_t>> found;
+  Runtime& runtime = kind->find();
+  std::vector<std::tuple<std::string, int64_t, std::string>> found;
   for (int i = 0; i < runtime.device_count(); ++i) {
     const DeviceProperties properties = runtime.properties(i);
-    found.emplace_back(properties.name, static_cast<int64_t>(properties.memory_bytes));
+    found.emplace_back(properties.name, static_cast<int64_t>(properties.memory_bytes),
+                       unusable(runtime, i));
   }
   return found;
 }

@@ -143,8 +143,10 @@ PYBIND11_MODULE(_core, m) {
         return std::string(name_of(kind));
       },
       py::arg("path"), "Loads a library that brings a device; its name.");
-  m.def("look_for_devices", look_for_devices, py::arg("kind"),
-        "(hardware, bytes) of each device of a kind in the tree, without registering it.");
+  m.def(
+      "look_for_devices", look_for_devices, py::arg("kind"),
+      "(hardware, bytes, why it can be used no more or \"\") of each device of a kind in the tree, "
+      "without registering it.");
   m.def("num_threads", num_threads, "Threads that kernels use.");
   m.def("set_num_threads", set_num_threads, py::arg("n"), "Sets the threads that kernels use.");
   m.def("allow_rounded_products", allow_rounded_products, py::arg("allowed"),

@@ -75,11 +75,15 @@ void CudaDriver::add_device(int number) {
   devices_.push_back(std::move(found));
 }
 
-// With its context and stream, made when it is used first.
-CudaDriver::CudaDevice& CudaDriver::device(int index) {
+void CudaDriver::require_own_process() const {
   require(fork_count() == forks_, ErrorKind::Device,
           "device: a forked process cannot use CUDA devices that its parent has opened; start it "
           "by multiprocessing's \"spawn\"");
+}
+
+// With its context and stream, made when it is used first.
+CudaDriver::CudaDevice& CudaDriver::device(int index) {
+  require_own_process();
   CudaDevice& found = devices_[static_cast<size_t>(index)];
   const std::lock_guard<std::mutex> lock(mutex_);
   if (found.turn != nullptr) return found;
@@ -96,6 +100,17 @@ CudaDriver::CudaDevice& CudaDriver::device(int index) {
 DeviceProperties CudaDriver::properties(int index) const {
   const CudaDevice& found = devices_[static_cast<size_t>(index)];
   return {found.target.name, found.bytes, 256, found.bytes};
+}
+
+// Any call in the context of a device that is lost says so.
+void CudaDriver::check_usable(int index) {
+  require_own_process();
+  const CudaDevice& found = devices_[static_cast<size_t>(index)];
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (found.turn == nullptr) return;
+  const Current current(api_, found);
+  if (const Status status = api_.cuEventQuery(found.turn); status != kNotReady)
+    check(api_, status, "cuEventQuery");
 }
 
 // ---- memory

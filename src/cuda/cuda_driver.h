@@ -37,6 +37,7 @@ class CudaDriver final : public gpu::Driver {
 
   int device_count() const override { return static_cast<int>(devices_.size()); }
   DeviceProperties properties(int index) const override;
+  void check_usable(int index) override;
   Buffer allocate(size_t bytes, int index) override;
   void free(const Buffer& buffer) noexcept override;
   void fill(const Buffer& to, size_t place, size_t bytes, uint8_t value) override;
@@ -83,6 +84,7 @@ class CudaDriver final : public gpu::Driver {
   class Current;
 
   void add_device(int number);
+  void require_own_process() const;
   CudaDevice& device(int index);
   template <class F>
   void enqueue(int index, const char* name, const F& call);

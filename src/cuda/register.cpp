@@ -8,7 +8,7 @@ namespace tinyt::cuda {
 
 using Opening = gpu::Opening<CudaDriver, libraries>;
 
-const Runtime& find_cuda() { return Opening::driver(); }
+Runtime& find_cuda() { return Opening::driver(); }
 void register_cuda() { Opening::register_as("cuda"); }
 
 }  // namespace tinyt::cuda

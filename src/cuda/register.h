@@ -8,7 +8,7 @@ namespace tinyt::cuda {
 // The devices that the driver knows, whose library is opened where that has not been done; no
 // tensor is on them before they are registered. DeviceError that says what is missing where there
 // is none.
-const Runtime& find_cuda();
+Runtime& find_cuda();
 // The same as the kind "cuda".
 void register_cuda();
 

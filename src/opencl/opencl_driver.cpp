@@ -124,13 +124,17 @@ void OpenClDriver::add_device(DeviceId id, const std::string& platform) {
   devices_.push_back(std::move(found));
 }
 
-// With its context and queue, made when it is used first. A child of a fork has none of the threads
-// that run kernels.
-OpenClDriver::OpenClDevice& OpenClDriver::device(int index) {
+// A child of a fork has none of the threads that run kernels.
+void OpenClDriver::check_usable(int) {
   require(
       fork_count() == forks_, ErrorKind::Device,
       "device: a forked process cannot use OpenCL devices that its parent has opened; start it by "
       "multiprocessing's \"spawn\"");
+}
+
+// With its context and queue, made when it is used first.
+OpenClDriver::OpenClDevice& OpenClDriver::device(int index) {
+  check_usable(index);
   OpenClDevice& found = devices_[static_cast<size_t>(index)];
   const std::lock_guard<std::mutex> lock(mutex_);
   if (found.queue != nullptr) return found;

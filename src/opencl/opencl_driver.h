@@ -26,6 +26,7 @@ class OpenClDriver final : public gpu::Driver {
 
   int device_count() const override { return static_cast<int>(devices_.size()); }
   DeviceProperties properties(int index) const override;
+  void check_usable(int index) override;
   Buffer allocate(size_t bytes, int index) override;
   void free(const Buffer& buffer) noexcept override;
   void fill(const Buffer& to, size_t place, size_t bytes, uint8_t value) override;

@@ -8,7 +8,7 @@ namespace tinyt::opencl {
 
 using Opening = gpu::Opening<OpenClDriver, library>;
 
-const Runtime& find_opencl() { return Opening::driver(); }
+Runtime& find_opencl() { return Opening::driver(); }
 void register_opencl() { Opening::register_as("opencl"); }
 
 }  // namespace tinyt::opencl

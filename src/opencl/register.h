@@ -7,7 +7,7 @@ namespace tinyt::opencl {
 
 // The devices that the library has, which is opened where that has not been done; no tensor is on
 // them before they are registered. DeviceError that says what is missing where there is none.
-const Runtime& find_opencl();
+Runtime& find_opencl();
 // The same as the kind "opencl".
 void register_opencl();
 

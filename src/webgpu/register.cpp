@@ -8,7 +8,7 @@ namespace tinyt::webgpu {
 
 using Opening = gpu::Opening<WebGpuDriver, library>;
 
-const Runtime& find_webgpu() { return Opening::driver(); }
+Runtime& find_webgpu() { return Opening::driver(); }
 void register_webgpu() { Opening::register_as("webgpu"); }
 
 }  // namespace tinyt::webgpu

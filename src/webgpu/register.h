@@ -8,7 +8,7 @@ namespace tinyt::webgpu {
 // The devices that the library has (webgpu/library.h), which is opened where that has not been
 // done; no tensor is on them before they are registered. DeviceError that says what is missing
 // where there is none.
-const Runtime& find_webgpu();
+Runtime& find_webgpu();
 // The same as the kind "webgpu".
 void register_webgpu();
 

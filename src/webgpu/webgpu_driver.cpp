@@ -162,6 +162,12 @@ WebGpuDriver::WebGpuDevice& WebGpuDriver::opened(int index) {
   return devices_[static_cast<size_t>(index)];
 }
 
+void WebGpuDriver::check_usable(int index) {
+  WebGpuDevice& on = opened(index);
+  const Lock lock(on.mutex);
+  if (on.handle != nullptr && !on.lost.empty()) check(on, "an earlier call");
+}
+
 // Opens the device, or goes on where an attempt has failed.
 void WebGpuDriver::open(WebGpuDevice& on) {
   if (on.handle == nullptr) request_device(on);

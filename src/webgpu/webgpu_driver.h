@@ -35,6 +35,7 @@ class WebGpuDriver final : public gpu::Driver {
 
   int device_count() const override { return static_cast<int>(devices_.size()); }
   DeviceProperties properties(int index) const override;
+  void check_usable(int index) override;
   size_t most_buffers() const override;
   Buffer allocate(size_t bytes, int index) override;
   void free(const Buffer& buffer) noexcept override;

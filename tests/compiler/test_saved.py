@@ -598,7 +598,7 @@ def test_files_that_are_no_programs(tmp_path: Path) -> None:
         (content | {"programs": []}, "there is no program"),
         (content | {"name": "x\n#error injected\n//"}, "name is not a printable line"),
         (content | {"name": "x" * 201}, "name is not a printable line of at most 200"),
-        (content | {"devices": {"0": "cuda:0"}}, "cuda"),
+        (content | {"devices": {"0": "xpu:0"}}, "xpu"),
     ):
         with pytest.raises(SerializationError, match=message):
             load(with_parts(tensors, changed))

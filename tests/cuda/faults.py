@@ -131,6 +131,9 @@ def test_a_kernel_that_fails_when_it_runs() -> None:
     assert "an illegal memory access" in str(error) or "700" in str(error)
     check_lost(DRIVER, x)
     assert DRIVER.in_use() == before
+    why = {d.name: d.missing for d in tinyt.devices() if d.name.startswith("cuda:")}
+    assert "the device is lost to this process" in why.pop("cuda:0")
+    assert not any(why.values())
     assert_same_bits((other + other).cpu(), X + X)
 
 

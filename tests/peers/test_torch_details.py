@@ -347,7 +347,7 @@ def test_restored_locations(tt: Any) -> None:
     storage = tt.ones(2).untyped_storage()
     assert module.default_restore_location(storage, "cpu") is storage
     with pytest.raises(RuntimeError):
-        module.default_restore_location(storage, "cuda:0")
+        module.default_restore_location(storage, "xpu:0")
 
 
 @pytest.mark.parametrize(

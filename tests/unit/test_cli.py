@@ -59,8 +59,8 @@ def flatten(value, path=""):
     return {path: value}
 
 
-def interrupt_at(monkeypatch, batch):
-    """Raises KeyboardInterrupt, as Ctrl-C does, after that many batches."""
+def interrupt_at(monkeypatch, batch, error=KeyboardInterrupt):
+    """Raises what `error` makes, by default that of Ctrl-C, after that many batches."""
     count = 0
 
     class Interrupting(progress._PlainProgress):
@@ -68,7 +68,7 @@ def interrupt_at(monkeypatch, batch):
             nonlocal count
             count += 1
             if count == batch:
-                raise KeyboardInterrupt
+                raise error()
 
     monkeypatch.setattr(
         train_command,
@@ -113,6 +113,16 @@ def test_interrupted_and_resumed_equals_uninterrupted(
     assert main(["train", "digits", "--resume", "parts"]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == expected
     assert flatten(state_of("parts")) == flatten(state_of("whole"))
+
+
+@pytest.mark.parametrize("error", [tinyt.OutOfMemoryError, tinyt.DeviceError])
+def test_a_device_that_fails_ends_it_in_a_line(capsys, monkeypatch, no_pictures, error):
+    """Memory that is short, and a device that is lost; the run can be gone on with."""
+    with monkeypatch.context() as patch:
+        interrupt_at(patch, 1, lambda: error("add: no more\nat all"))
+        assert main([*TRAIN, "--epochs", "1", "--out", "run"]) == 1
+    assert capsys.readouterr().err == "tinyt: error: add: no more at all\n"
+    assert main(["train", "digits", "--resume", "run"]) == 0
 
 
 @pytest.mark.parametrize("model", ["cnn", "mlp"])

@@ -48,8 +48,8 @@ def test_what_makes_tensors_takes_a_device(make):
     expected = make().tolist()
     for device in (tinyt.device("cpu"), 0, None):
         assert make(device).tolist() == expected
-    with pytest.raises(RuntimeError, match="cuda"):
-        make(tinyt.device("cuda"))
+    with pytest.raises(RuntimeError, match="'xpu' is not available"):
+        make(tinyt.device("xpu"))
     assert make("cpu").tolist() == expected
     with pytest.raises(TypeError, match="expected a device, got float"):
         make(1.5)
@@ -58,6 +58,23 @@ def test_what_makes_tensors_takes_a_device(make):
             make(number)
     with pytest.raises(RuntimeError, match="this process has no"):
         make(3)  # the CPU's fourth
+
+
+def test_an_int_is_an_index_of_an_accelerator_and_there_is_none():
+    x, text = tinyt.ones(2), "0 is the index of an accelerator, .* uses none yet.* as 'cuda:0'"
+    for call in (
+        lambda: tinyt.device(0),
+        lambda: tinyt.ones(1, device=0),
+        lambda: tinyt.tensor([1.0], device=0),
+        lambda: tinyt.zeros_like(x, device=0),
+        lambda: x.to(0),
+        lambda: x.to(device=0),
+        lambda: tinyt.nn.Linear(2, 2).to(0),
+    ):
+        with pytest.raises(RuntimeError, match=text):
+            call()
+    with pytest.raises(TypeError, match="a name beside an index, got 1"):
+        tinyt.device(1, 1)
 
 
 # What a device has no kernel for, and whether the CPU runs that instead.

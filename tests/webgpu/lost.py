@@ -44,6 +44,8 @@ def test_every_call_that_needs_it_raises() -> None:
     assert DRIVER.calls(FUNCTION) > reached
     assert isinstance(error, tinyt.DeviceError), repr(error)
     check_lost(DRIVER, x)
+    (why,) = {d.missing for d in tinyt.devices() if d.name == str(DEVICE)}
+    assert "start another process, or use the CPU" in why
     for call in (*calls, training.call, waits.cpu):
         assert isinstance(raised_by(call), tinyt.DeviceError)
     del call

@@ -5,7 +5,7 @@ HOT_PARAMETERS = {
     "count": "SupportsIndex",
     "kind": "str",
     "placeholder": "TensorBase",
-    "place": "device | str | None",
+    "place": "device | str | int | None",
     "values": "TensorBase",
     "first": "int",
     "generator": "object",
@@ -270,7 +270,7 @@ HOT_TYPES = {
 # Whole signatures, where the result depends on the arguments or there is nothing to read.
 HOT_SIGNATURES: dict[str, list[tuple[list[str], str]]] = {
     "device.__init__": [
-        (["self", "type: str | device = 'cpu'", "index: int | None = None"], "None")
+        (["self", "type: str | int | device = 'cpu'", "index: int | None = None"], "None")
     ],
     "BackwardPass.__new__": [
         (

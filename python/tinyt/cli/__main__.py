@@ -166,7 +166,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("\ninterrupted", file=sys.stderr)
         return train.INTERRUPTED
-    except (CommandError, OSError) as error:
+    except (CommandError, OSError, tinyt.OutOfMemoryError, tinyt.DeviceError) as error:
         print(f"tinyt: error: {one_line(error)}", file=sys.stderr)
         return 1
 

@@ -52,7 +52,7 @@ def placed(op: str, x: Tensor, place: Placement) -> Tensor:
     return x.requires_grad_() if place.get("requires_grad") else x
 
 
-def on_device(x: Tensor, where: str | device) -> Tensor:
+def on_device(x: Tensor, where: str | int | device) -> Tensor:
     """A tensor on a device: itself where it is there."""
     number = _tensor.number_of_device(where)
     return x if _tensor.number_of_device(x.device) == number else prim.to_device(x, number)

@@ -88,7 +88,7 @@ def zero_(input: Tensor) -> Tensor:
 
 def _parse_to(
     args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[DType | None, str | Device | None, bool, Format | None]:
+) -> tuple[DType | None, str | int | Device | None, bool, Format | None]:
     """(dtype, device, copy, memory_format) of PyTorch's forms of ``to``: a dtype, a device and a
     dtype, or another tensor, then ``non_blocking`` and ``copy``."""
     args = tuple(map(as_dtype, args))
@@ -108,7 +108,7 @@ def _parse_to(
     given.update(kwargs)
     kinds: dict[str, Any] = {
         "dtype": DType,
-        "device": (str, Device),
+        "device": (str, int, Device),
         "non_blocking": bool,
         "copy": bool,
         "memory_format": Format,

@@ -359,6 +359,7 @@ cdef extern from "core/ops/seam.h" namespace "tinyt":
         int64_t (*scalar_index)(void*)
         int (*dtype_number)(void*)
         int64_t (*device_code)(void*) except -1
+        int64_t (*named_device_code)(void*) except -1
         int64_t (*symbol_row)(void*)
         void* (*symbol_of_row)(int64_t)
     PythonSeam& python_seam()

@@ -26,6 +26,8 @@ class Runtime {
   // Whether its devices are told apart by numbers, as "cuda:0"; one that there is once by its name.
   virtual bool has_numbers() const { return true; }
   virtual DeviceProperties properties(int index) const = 0;
+  // DeviceError where a device that was there can be used no more. It opens nothing.
+  virtual void check_usable(int) {}
 
   // How many buffers a kernel may bind at once; 0: any number.
   virtual size_t most_buffers() const { return 0; }

@@ -14,8 +14,10 @@ struct PythonSeam {
   int64_t (*scalar_index)(void* object) = nullptr;  // of the recording's runtime scalars, or -1
   int (*dtype_number)(void* object) = nullptr;      // of a dtype object; -1 for another
   int64_t (*device_code)(void* object) = nullptr;   // of a device or its code; -1 with an error set
-  int64_t (*symbol_row)(void* object) = nullptr;    // of a live symbolic int, or -1
-  void* (*symbol_of_row)(int64_t row) = nullptr;    // a new reference
+  // The same, but an int is the index of an accelerator.
+  int64_t (*named_device_code)(void* object) = nullptr;
+  int64_t (*symbol_row)(void* object) = nullptr;  // of a live symbolic int, or -1
+  void* (*symbol_of_row)(int64_t row) = nullptr;  // a new reference
   void* exceptions[static_cast<int>(ErrorKind::Count)] = {};
 };
 extern PythonSeam g_python_seam;

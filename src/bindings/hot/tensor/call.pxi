@@ -444,6 +444,7 @@ def set_autocast_state(bint active, dtype to not None, bint cache):
 
 python_seam().dtype_number = number_for_core
 python_seam().device_code = device_code_for_core
+python_seam().named_device_code = named_device_code_for_core
 python_seam().wrap = wrap_for_core
 python_seam().unwrap = unwrap_for_core
 python_seam().scalar_index = scalar_index_for_core

@@ -129,7 +129,8 @@ cdef class device:
     Any of PyTorch's devices can be named, as ``device("cuda:0")`` or ``device("cuda", 0)``, printed
     and compared, and those that `tinyt.backends.load` has brought. Making a tensor on one that this
     process has not, or moving one there, is a RuntimeError that says so. RuntimeError for a name
-    that is no device, and for an index alone, which stands for an accelerator.
+    that is no device. An int alone is the index of the accelerator that
+    `accelerator.current_accelerator` names; RuntimeError where there is none.
     """
 
     cdef readonly str type
@@ -145,8 +146,13 @@ cdef class device:
                 raise TypeError("device: a device has an index already")
             type, index = (<device>type).type, (<device>type).index
         elif isinstance(type, int) and not isinstance(type, bool):
-            raise RuntimeError(f"device: {type} is the number of an accelerator; this build has: "
-                               f"{device_names().decode()}")
+            if index is not None:
+                raise TypeError(f"device: expected a name beside an index, got {type}")
+            type, index = accelerator(), type
+            if type is None:
+                raise RuntimeError(
+                    f"device: {index} is the index of an accelerator, and this process uses none "
+                    f"yet; name one, as 'cuda:{index}'")
         if not isinstance(type, str):
             raise TypeError(f"device: expected a name, got {type!r}")
         name, colon, number = type.partition(":")
@@ -317,6 +323,11 @@ cdef int64_t device_code_for_core(void* object) except -1:
     if not isinstance(<object>object, device):
         raise TypeError(f"expected a device, got {type(<object>object).__name__}")
     return (<device><object>object).code()
+
+
+cdef int64_t named_device_code_for_core(void* object) except -1:
+    """The same of what a caller of Python's names: an int is the index of an accelerator."""
+    return number_of_device(<object>object)
 
 
 class Size(tuple):
