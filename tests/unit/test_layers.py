@@ -215,7 +215,7 @@ def test_devices_do_not_see_each_other_or_the_bindings(folder: str) -> None:
     wrong = [
         f"{short(path)}:{number} includes {target.relative_to(SRC)}"
         for path in sorted((SRC / folder).rglob("*"))
-        if path.suffix in {".h", ".cpp", ".cu", ".mm", ".metal"}
+        if path.suffix in {".h", ".cpp", ".cu", ".cuh", ".mm", ".metal"}
         for number, target in includes(path)
         if target.relative_to(SRC).parts[0] in others
     ]
@@ -242,7 +242,20 @@ def test_the_map_names_every_file(root: str) -> None:
 
 def source_files() -> list[Path]:
     # Not .pyi: generated.
-    suffixes = {".py", ".pyx", ".pxi", ".pxd", ".h", ".cpp", ".cu", ".mm", ".metal", ".def", ".sh"}
+    suffixes = {
+        ".py",
+        ".pyx",
+        ".pxi",
+        ".pxd",
+        ".h",
+        ".cpp",
+        ".cu",
+        ".cuh",
+        ".mm",
+        ".metal",
+        ".def",
+        ".sh",
+    }
     return sorted(
         f
         for folder in ("src", "python", "tests", "tools", "benchmarks", "examples")
@@ -437,7 +450,7 @@ def python_lists() -> Iterator[tuple[str, set[str]]]:
 
 def cpp_lists() -> Iterator[tuple[str, set[str]]]:
     for path in source_files():
-        if path.suffix in {".h", ".cpp", ".cu", ".mm", ".metal", ".pyx"}:
+        if path.suffix in {".h", ".cpp", ".cu", ".cuh", ".mm", ".metal", ".pyx"}:
             for block in re.findall(r"\{([^{}();]*)\}", path.read_text(encoding="utf-8")):
                 yield short(path), set(re.findall(r"\w+", block))
 
