@@ -1,4 +1,4 @@
-"""CUDA: not built. Its switches can be set and read; results do not depend on them."""
+"""CUDA's switches. Results depend on `matmul.allow_tf32` alone; the others are kept."""
 
 from __future__ import annotations
 
