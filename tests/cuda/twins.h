@@ -5,7 +5,6 @@
 #define TINYT_TWINS
 #define __grid_constant__
 #define __noinline__ __attribute__((noinline))
-#define __grid_constant__
 #define __align__(bytes) __attribute__((aligned(bytes)))
 
 static StandinServices standin_services;
