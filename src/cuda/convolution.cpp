@@ -274,10 +274,11 @@ bool Convolution::run_backward_input(const Tensor& g, const Tensor& w) {
   // Products for each remainder of positions.
   std::vector<Remainder> remainders;
   const Spatial &s = c_.stride, &source = c_.source;
-  for (int64_t i = 0; i < count_of(s); ++i) {
-    const Remainder found(c_, {i / s[2] / s[1], i / s[2] % s[1], i % s[2]});
-    if (count_of(found.positions) > 0) remainders.push_back(found);
-  }
+  Spatial some_of;  // those beyond the images have no positions
+  for (size_t d = 0; d < kSpatial; ++d) some_of[d] = std::min(s[d], source[d]);
+  for (int64_t i = 0; i < count_of(some_of); ++i)
+    remainders.emplace_back(
+        c_, Spatial{i / some_of[2] / some_of[1], i / some_of[2] % some_of[1], i % some_of[2]});
   const auto has_taps = [](const Remainder& some) { return count_of(some.taps) > 0; };
   if (!std::ranges::all_of(remainders, has_taps)) gpu::copy_into(Tensor::scalar(0.0), out_);
   set_images(g, c_.out, c_.positions);
