@@ -48,7 +48,7 @@ struct Remainder {
   Remainder(const Sizes& c, const Spatial& remainder) : first(remainder) {
     for (size_t d = 0; d < kSpatial; ++d) {
       const int64_t s = c.stride[d], common = std::gcd(c.dilation[d], s);
-      positions[d] = ceil_div(std::max<int64_t>(0, c.source[d] - remainder[d]), s);
+      positions[d] = ceil_div(c.source[d] - remainder[d], s);
       tap_step[d] = s / common;
       move[d] = -c.dilation[d] / common;
       const auto at = [&](int64_t t) { return remainder[d] + c.padding[d] - t * c.dilation[d]; };
@@ -242,7 +242,7 @@ void Convolution::launch(int64_t rows, int64_t columns, int64_t sums, bool may_s
       {tiling.parts * c_.groups * args_.down * args_.across, tiling.threads(),
        tiling.shared_bytes() + tiling.table_bytes(is_matrix_ ? 1 : 2)},
       memory, &args_);
-  if (in_parts) add_parts(to, out_);
+  if (in_parts) gpu::add_parts(to, out_);
 }
 
 bool Convolution::run_forward(const Tensor& x, const Tensor& w) {

@@ -5,10 +5,10 @@
 #include "cuda/convolution.h"
 #include "cuda/hand_kernels.h"
 #include "cuda/kernels/depthwise_arguments.h"
-#include "cuda/matmul.h"
 #include "cuda/tiles.h"
 #include "gpu/kernels.h"
 #include "gpu/launch.h"
+#include "gpu/matmul.h"
 
 namespace tinyt::cuda {
 
@@ -48,15 +48,14 @@ void run_depthwise(Pass pass, const Sizes& c, const Tensor& a, const Tensor& giv
   constexpr int64_t kLeastSums = 4096, kMostParts = 32, kBlocksOfProcessor = 8;
   args.sums = c.images * count_of(c.positions);
   const int64_t busy = kBlocksOfProcessor * cuda_driver(device).processors(device.index);
-  const int64_t parts =
+  const int64_t most_parts =
       is_weights ? std::clamp<int64_t>(
                        std::min<int64_t>(args.sums / kLeastSums, busy / out.numel()), 1, kMostParts)
                  : 1;
-  args.sums_of_part = ceil_div(args.sums, parts);
-  args.parts = ceil_div(args.sums, args.sums_of_part);
-  const Tensor to = args.parts > 1 && is_weights
-                        ? Tensor::empty(Dims{args.parts, out.numel()}, DType::Float32, device)
-                        : out;
+  args.sums_of_part = ceil_div(args.sums, most_parts);
+  const int64_t parts = ceil_div(args.sums, args.sums_of_part);
+  const Tensor to =
+      parts > 1 ? Tensor::empty(Dims{parts, out.numel()}, DType::Float32, device) : out;
   args.first_a = gpu::first_element(a);
   args.first_b = gpu::first_element(b);
   args.first_out = gpu::first_element(to);
@@ -66,11 +65,11 @@ void run_depthwise(Pass pass, const Sizes& c, const Tensor& a, const Tensor& giv
                                                : element_of(to.dtype())) +
       ";\nconstexpr Pass kPass = " + std::string(kPasses[static_cast<int>(pass)]) + ";\n";
   const Buffer* const memory[] = {&a.storage().buffer, &b.storage().buffer, &to.storage().buffer};
-  const int64_t blocks = is_weights ? args.parts * out.numel() : ceil_div(args.count, kThreads);
+  const int64_t blocks = is_weights ? parts * out.numel() : ceil_div(args.count, kThreads);
   cuda_driver(device).launch_blocks(hand_kernel(device, "depthwise.cu", variant), device.index,
                                     {blocks, kThreads, is_weights ? kThreads * sizeof(float) : 0},
                                     memory, &args);
-  if (args.parts > 1 && is_weights) add_parts(to, out);
+  if (parts > 1) gpu::add_parts(to, out);
 }
 
 }  // namespace tinyt::cuda

@@ -136,11 +136,11 @@ class Matmul {
     const Tensor made = Tensor::empty(Dims{tiling_.parts, out_.numel()}, sums_, out_.device());
     launch(a, b, batches, made, nullptr, true);
     if (addend_ == nullptr) {
-      add_parts(made, out_);
+      gpu::add_parts(made, out_);
       return true;
     }
     const Tensor sum = Tensor::empty(out_.shape(), sums_, out_.device());
-    add_parts(made, sum);
+    gpu::add_parts(made, sum);
     add_and_round(sum, *addend_, out_);
     return true;
   }
@@ -206,17 +206,6 @@ class Matmul {
 };
 
 }  // namespace
-
-void add_parts(const Tensor& made, const Tensor& out) {
-  const int64_t parts = made.size(0), results = made.size(1);
-  const Tensor lines = made.view(Dims{results, parts}, Dims{1, results}, made.offset());
-  const DType dtype = is_integral(made.dtype()) ? DType::Int64 : made.dtype();
-  const Tensor sum = dtype == out.dtype() ? out : Tensor::empty(out.shape(), dtype, out.device());
-  const Tensor flat = sum.view(Dims{results}, Dims{1}, sum.offset());
-  gpu::run_fused(gpu::single_op(OpId::sum, dtype, {&lines, 1}, dtype, lines.shape(), 1),
-                 {&lines, 1}, {&flat, 1});
-  if (dtype != out.dtype()) gpu::copy_into(sum, out);
-}
 
 bool multiply(const gpu::Product& product, const Tensor* addend, const Tensor& out) {
   return Matmul(product, addend, out).run();

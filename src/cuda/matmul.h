@@ -9,7 +9,5 @@ namespace tinyt::cuda {
 // added to it, if that is not null, of a shape that broadcasts to the result's, and rounded once.
 // False where another kernel is better, or there is none for such a dtype.
 bool multiply(const gpu::Product& product, const Tensor* addend, const Tensor& out);
-// Of [part, result], into a dense tensor of as many elements.
-void add_parts(const Tensor& parts, const Tensor& out);
 
 }  // namespace tinyt::cuda

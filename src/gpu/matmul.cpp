@@ -234,10 +234,7 @@ void multiply_in_parts(const Product& p, int64_t sums, const Tensor& out) {
     multiply_by_groups(last, made.view(out.shape(), contiguous_strides(out.shape()),
                                        made.offset() + whole * results));
   }
-  const Tensor lines = made.view(Dims{results, parts}, Dims{1, results}, made.offset());
-  const Tensor to = out.view(Dims{results}, Dims{1}, out.offset());
-  run_fused(single_op(OpId::sum, out.dtype(), {&lines, 1}, out.dtype(), lines.shape(), 1),
-            {&lines, 1}, {&to, 1});
+  add_parts(made, out);
 }
 
 // With parts of the sums side by side where there are too few results for the device's threads.
@@ -255,6 +252,17 @@ void multiply_by_groups(const Product& p, const Tensor& out) {
 }
 
 }  // namespace
+
+void add_parts(const Tensor& made, const Tensor& out) {
+  const int64_t parts = made.size(0), results = made.size(1);
+  const Tensor lines = made.view(Dims{results, parts}, Dims{1, results}, made.offset());
+  const DType dtype = is_integral(made.dtype()) ? DType::Int64 : made.dtype();
+  const Tensor sum = dtype == out.dtype() ? out : Tensor::empty(out.shape(), dtype, out.device());
+  const Tensor flat = sum.view(Dims{results}, Dims{1}, sum.offset());
+  run_fused(single_op(OpId::sum, dtype, {&lines, 1}, dtype, lines.shape(), 1), {&lines, 1},
+            {&flat, 1});
+  if (dtype != out.dtype()) copy_into(sum, out);
+}
 
 void multiply(const Product& p, const Tensor& out) {
   if (out.numel() == 0) return;

@@ -28,6 +28,8 @@ struct Product {
 // Into dense memory [batch, m, n] of the dtype that sums are made in; halves may be operands where
 // threads share memory.
 void multiply(const Product& product, const Tensor& out);
+// Sums of [part, result] over the parts, into a dense tensor of as many elements.
+void add_parts(const Tensor& parts, const Tensor& out);
 // The product of two tensors, as `matmul` has it; the same, into such memory, of operands of any
 // dtype.
 Product product_of(const Tensor& a, const Tensor& b);

@@ -13,7 +13,6 @@ import tinyt
 from device_cases import same
 
 F = tinyt.nn.functional
-DTYPES = ["float32", "bfloat16", "float16", "int8", "uint8"]
 
 
 @pytest.fixture(scope="session")
@@ -23,11 +22,17 @@ def place():
     return place
 
 
-@pytest.fixture(params=["highest", "high"])
+@pytest.fixture
 def precision(request):
     tinyt.set_float32_matmul_precision(request.param)
     yield request.param
     tinyt.set_float32_matmul_precision("highest")
+
+
+def of_dtypes(*dtypes):
+    """Dtypes, float32 also with TF32."""
+    cases = [(dtype, "highest") for dtype in dtypes] + [("float32", "high")]
+    return pytest.mark.parametrize(("dtype", "precision"), cases, indirect=["precision"])
 
 
 def drawn(seed, shape, dtype="float32"):
@@ -67,11 +72,9 @@ SIZES = [
 ]
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@of_dtypes("float32", "bfloat16", "float16", "int8", "uint8")
 @pytest.mark.parametrize("size", SIZES, ids=str)
 def test_products_of_any_layout(place, precision, dtype, size):
-    if precision == "high" and dtype != "float32":
-        pytest.skip("is for float32")
     m, k, n = size
     a, b = drawn(1, (m, k), dtype), drawn(2, (k, n), dtype)
     want = a @ b
@@ -81,7 +84,7 @@ def test_products_of_any_layout(place, precision, dtype, size):
         same(got, want)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@of_dtypes("float32", "bfloat16")
 def test_products_do_not_depend_on_layout(place, precision, dtype):
     """Of any numbers: each layout gives the same bits."""
     draw = np.random.default_rng(3)
@@ -109,6 +112,7 @@ def test_tfloat32_is_for_those_who_allow_it(place):
         assert tinyt.get_float32_matmul_precision() == "high"
         same(x @ one, tinyt.ones(16, 16))
         same(x @ (2 * one), tinyt.full((16, 16), 2.0))
+        same(F.conv2d(x[None, None], one[None, None, :3, 3:6] + 1), tinyt.full((1, 1, 14, 14), 9.0))
     finally:
         matmul.allow_tf32 = False
     assert tinyt.get_float32_matmul_precision() == "highest"
@@ -194,11 +198,9 @@ CONVOLUTIONS = [
 ]
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+@of_dtypes("float32", "bfloat16", "float16")
 @pytest.mark.parametrize("case", CONVOLUTIONS, ids=str)
 def test_convolutions_and_gradients(place, precision, dtype, case):
-    if precision == "high" and dtype != "float32":
-        pytest.skip("is for float32")
     (images, channels, out, groups), sizes, kernel, *how = case
     convolve = [F.conv1d, F.conv2d, F.conv3d][len(sizes) - 1]
 

@@ -8,5 +8,5 @@ struct DepthwiseArguments {
   int channels, of_group;                 // of results, of which so many read one of images
   int kernel[3], positions[3], source[3], stride[3], padding[3], dilation[3];
   int image_step[5], gradient_step[5];  // image, channel, and places
-  long long sums, sums_of_part, parts;  // of weights' gradients: images' positions
+  long long sums, sums_of_part;         // of weights' gradients: images' positions
 };
