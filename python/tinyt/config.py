@@ -61,13 +61,14 @@ def set_float32_matmul_precision(precision: str) -> None:
     With "highest", as long as nobody calls this, they are computed in float32. With one of the
     others a CUDA device may round the operands to TF32, with ten bits behind the point, and add up
     products in float32: errors of about one in a thousand of each product. Other devices compute in
-    float32 in any case. ValueError for another word.
+    float32 in any case. ValueError for another word; RuntimeError in a function that is compiled.
 
     >>> tinyt.set_float32_matmul_precision("high")
     >>> tinyt.get_float32_matmul_precision()
     'high'
     >>> tinyt.set_float32_matmul_precision("highest")
     """
+    _capture.refuse_recording("set_float32_matmul_precision")
     if precision not in ("highest", "high", "medium"):
         raise ValueError(
             "set_float32_matmul_precision: must be 'highest', 'high' or 'medium', "

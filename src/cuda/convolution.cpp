@@ -271,11 +271,13 @@ bool Convolution::run_backward_input(const Tensor& g, const Tensor& w) {
   if (!takes(c_.in, {g, w, out_})) return false;
   if (is_depthwise(c_)) return run_depthwise(Pass::Images, c_, g, w, out_), true;
   if (c_.is_pointwise()) return multiply_pointwise(w, w.stride(1), w.stride(0), c_.in, c_.out, g);
-  // Products for each remainder of positions.
+  // Products for each remainder of positions; of many of these each would be next to nothing.
   std::vector<Remainder> remainders;
   const Spatial &s = c_.stride, &source = c_.source;
   Spatial some_of;  // those beyond the images have no positions
   for (size_t d = 0; d < kSpatial; ++d) some_of[d] = std::min(s[d], source[d]);
+  constexpr int64_t kMostRemainders = 16;
+  if (count_of(some_of) > kMostRemainders) return false;
   for (int64_t i = 0; i < count_of(some_of); ++i)
     remainders.emplace_back(
         c_, Spatial{i / some_of[2] / some_of[1], i / some_of[2] % some_of[1], i % some_of[2]});

@@ -27,7 +27,6 @@ bool is_depthwise(const Sizes& c) { return c.in == 1 && c.groups > 1; }
 
 void run_depthwise(Pass pass, const Sizes& c, const Tensor& a, const Tensor& given_b,
                    const Tensor& out) {
-  constexpr int kThreads = 256;  // of a block, as the kernel has it
   constexpr std::string_view kPasses[] = {"kForward", "kImages", "kWeights"};
   const Device device = out.device();
   const bool is_weights = pass == Pass::Weights;
@@ -65,10 +64,11 @@ void run_depthwise(Pass pass, const Sizes& c, const Tensor& a, const Tensor& giv
                                                : element_of(to.dtype())) +
       ";\nconstexpr Pass kPass = " + std::string(kPasses[static_cast<int>(pass)]) + ";\n";
   const Buffer* const memory[] = {&a.storage().buffer, &b.storage().buffer, &to.storage().buffer};
-  const int64_t blocks = is_weights ? parts * out.numel() : ceil_div(args.count, kThreads);
-  cuda_driver(device).launch_blocks(hand_kernel(device, "depthwise.cu", variant), device.index,
-                                    {blocks, kThreads, is_weights ? kThreads * sizeof(float) : 0},
-                                    memory, &args);
+  const int64_t blocks = is_weights ? parts * out.numel() : ceil_div(args.count, kDepthwiseThreads);
+  cuda_driver(device).launch_blocks(
+      hand_kernel(device, "depthwise.cu", variant), device.index,
+      {blocks, kDepthwiseThreads, is_weights ? kDepthwiseThreads * sizeof(float) : 0}, memory,
+      &args);
   if (parts > 1) gpu::add_parts(to, out);
 }
 

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "core/base/parallel.h"
+#include "core/ops/linear_as_matmul.h"
 #include "cuda/hand_kernels.h"
 #include "cuda/kernels/matmul_arguments.h"
 #include "cuda/tiles.h"
@@ -227,18 +228,7 @@ void run_matmul_add(const KernelCall& call) {
   add_and_round(product, addend, out);
 }
 
-// A product with the transposed weight; a 0-d bias is none.
-void run_linear(const KernelCall& call) {
-  const Tensor &weight = call.inputs[1], &bias = call.inputs[2];
-  const Tensor columns = weight.view(Dims{weight.size(1), weight.size(0)},
-                                     Dims{weight.stride(1), weight.stride(0)}, weight.offset());
-  const Tensor operands[] = {call.inputs[0], columns, bias};
-  if (bias.rank() == 0)
-    run_matmul(
-        {OpId::matmul, std::span(operands).first(2), call.outputs, call.attrs, call.compute});
-  else
-    run_matmul_add({OpId::matmul_add, operands, call.outputs, call.attrs, call.compute});
-}
+void run_linear(const KernelCall& call) { linear_as_matmul(call, run_matmul, run_matmul_add); }
 
 // Bytes whose sums are int32.
 void run_int_mm(const KernelCall& call) {

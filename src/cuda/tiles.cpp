@@ -4,13 +4,13 @@
 
 #include "core/base/parallel.h"
 #include "core/ops/precision.h"
+#include "cuda/kernels/tile_sizes.h"
 
 namespace tinyt::cuda {
 
 namespace {
 
 constexpr int kStages = 4;  // 48 KB in flight of the largest tile, which a processor has room for
-constexpr int kStripBytes = 64;  // of a line (kernels/tiles.cuh)
 constexpr std::string_view kFloat32 = "Float32", kTfloat32 = "Tfloat32";
 
 }  // namespace
@@ -76,7 +76,7 @@ Tiling Tiling::whole(int64_t sums) const {
 }
 
 int Tiling::threads() const {
-  return warp_rows > 0 ? 32 * (rows / warp_rows) * (columns / warp_columns) : 256;
+  return warp_rows > 0 ? 32 * (rows / warp_rows) * (columns / warp_columns) : kProductThreads;
 }
 
 size_t Tiling::shared_bytes() const {

@@ -210,6 +210,7 @@ def test_items_that_the_function_sets() -> None:
     [
         tinyt.initial_seed, tinyt.get_rng_state, tinyt.get_num_threads,
         lambda: tinyt.set_num_threads(tinyt.config._core.num_threads()),
+        lambda: tinyt.set_float32_matmul_precision("highest"),
     ],
 )  # fmt: skip
 def test_states_of_the_library(read: Callable[[], Any]) -> None:

@@ -411,6 +411,18 @@ def test_transposed(
         np.testing.assert_array_equal(got.numpy(), want)
 
 
+def test_transposed_of_no_images() -> None:
+    """These may have no places either, as in PyTorch."""
+    x, w = tinyt.zeros(0, 3, 1, requires_grad=True), tinyt.zeros(3, 4, 2, requires_grad=True)
+    y = tinyt.conv_transpose1d(x, w, padding=1)
+    assert tuple(y.shape) == (0, 4, 0)
+    y.sum().backward()
+    assert x.grad is not None and x.grad.shape == x.shape
+    assert w.grad is not None and w.grad.tolist() == tinyt.zeros(3, 4, 2).tolist()
+    with pytest.raises(tinyt.ShapeError, match=r"would have the size \[-2\]"):
+        tinyt.conv_transpose1d(x, w, padding=2)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(
     ("kernel", "stride", "padding"), [(16, 16, 0), (4, 4, 0), (11, 4, 2), (3, 40, 1), (2, 9, 1)]

@@ -79,6 +79,16 @@ def test_divmod_by_zero() -> None:
     assert bool(rest.isnan().all())
 
 
+@pytest.mark.parametrize("bits", [8, 16, 32, 64])
+def test_least_integers_divided(bits: int) -> None:
+    """Quotients beside the least number; the sanitizer sees what overflows and is not chosen."""
+    least, dtype = -(2 ** (bits - 1)), getattr(tinyt, f"int{bits}")
+    x, y = [least, least, least, least + 1, least + 1], [1, 2, 3, -1, 2]
+    got = tinyt.floor_divide(tinyt.tensor(x, dtype=dtype), tinyt.tensor(y, dtype=dtype))
+    assert got.tolist() == [a // b for a, b in zip(x, y, strict=True)]
+    assert got.dtype is dtype
+
+
 @pytest.mark.parametrize("name", ["float16", "bfloat16", "float32", "float64"])
 def test_nan_to_num_replaces_infinities_by_the_ends(name: str) -> None:
     dtype = getattr(tinyt, name)

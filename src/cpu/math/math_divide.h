@@ -81,8 +81,9 @@ TINYT_INLINE V floor_divide(V a, V b) {
 TINYT_INLINE I64 floor_divide(I64 a, I64 b) {
   return each_lane(
       [](auto x, auto y) {
-        const auto q = quotient(x, y);
-        return select((rest(x, y) != 0) & ((x < 0) != (y < 0)), q - 1, q);
+        using X = decltype(x);
+        // Not a choice of `q - 1`, which the least number does not have.
+        return quotient(x, y) - select((rest(x, y) != 0) & ((x < 0) != (y < 0)), X(1), X(0));
       },
       a, b);
 }

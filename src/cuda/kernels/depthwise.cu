@@ -19,7 +19,6 @@ enum Pass { kForward, kImages, kWeights };
 
 using Memory = Element<T>::Memory;
 using Out = Element<Result>::Memory;
-constexpr int kThreads = 256;
 
 // Of a number: its digits by three places, and what is left.
 struct Digits {
@@ -92,7 +91,7 @@ __device__ inline float of_image(const Memory* gradients, const Memory* weights,
   return sum;
 }
 
-// Of the thread's own positions: every kThreads-th of the part.
+// Of the thread's own positions: every kDepthwiseThreads-th of the part.
 __device__ inline float of_weight(const Memory* gradients, const Memory* images, i64 block,
                                   const DepthwiseArguments& p) {
   const Digits tap(block, p.kernel);
@@ -100,7 +99,7 @@ __device__ inline float of_weight(const Memory* gradients, const Memory* images,
   const i64 first = tap.rest / p.channels * p.sums_of_part, last = first + p.sums_of_part;
   const i64 end = last < p.sums ? last : p.sums;
   float sum = 0;
-  for (i64 i = first + threadIdx.x; i < end; i += kThreads) {
+  for (i64 i = first + threadIdx.x; i < end; i += kDepthwiseThreads) {
     const Digits of(i, p.positions);
     int at[3];
     bool inside = true;
@@ -122,14 +121,14 @@ __device__ inline float of_weight(const Memory* gradients, const Memory* images,
 __device__ inline float added(float sum) {
   float* const sums = reinterpret_cast<float*>(shared_memory());
   sums[threadIdx.x] = sum;
-  for (int half = kThreads / 2; half > 0; half /= 2) {
+  for (int half = kDepthwiseThreads / 2; half > 0; half /= 2) {
     __syncthreads();
     if (int(threadIdx.x) < half) sums[threadIdx.x] += sums[threadIdx.x + half];
   }
   return sums[0];
 }
 
-extern "C" __global__ void __launch_bounds__(kThreads, 4)
+extern "C" __global__ void __launch_bounds__(kDepthwiseThreads, 4)
     tt_kernel(const Memory* __restrict__ a, const Memory* __restrict__ b, Out* __restrict__ out,
               const __grid_constant__ DepthwiseArguments p) {
   a += p.first_a;
@@ -142,7 +141,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 4)
     out[blockIdx.x] = Element<Result>::rounded(sum);
     return;
   }
-  const i64 i = i64(blockIdx.x) * kThreads + threadIdx.x;
+  const i64 i = i64(blockIdx.x) * kDepthwiseThreads + threadIdx.x;
   if (i >= p.count) return;
   out[i] = Element<Result>::rounded(kPass == kForward ? forward(a, b, i, p) : of_image(a, b, i, p));
 }

@@ -2,6 +2,8 @@
 // bits.
 #pragma once
 
+constexpr int kDepthwiseThreads = 256;  // of a block
+
 struct DepthwiseArguments {
   long long first_a, first_b, first_out;  // in elements
   long long count;                        // threads, or blocks of weights' gradients

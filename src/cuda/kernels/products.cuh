@@ -109,7 +109,7 @@ struct WarpProducts {
 template <int kSide>
 struct ThreadProducts {
   using Sum = float;
-  static constexpr int kThreads = 256, kRows = 16 * kSide, kColumns = 16 * kSide;
+  static constexpr int kThreads = kProductThreads, kRows = 16 * kSide, kColumns = 16 * kSide;
   static constexpr int kBlocks = kSide > 4 ? 1 : 2;
 
   float sums[kSide][kSide];

@@ -9,8 +9,9 @@
 #pragma once
 
 #include "elements.cuh"
+#include "tile_sizes.h"
 
-constexpr int kStripBytes = 64, kChunk = 16;
+constexpr int kChunk = 16;
 
 template <class T>
 struct Strip {
