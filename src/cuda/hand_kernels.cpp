@@ -11,6 +11,7 @@ std::vector<gpu::OwnKernel> hand_kernels() {
           {matmul_add, run_matmul_add},
           {linear, run_linear},
           {int_mm, run_int_mm},
+          {attention, run_attention},
           {conv, run_conv},
           {conv_backward_input, run_conv_backward_input},
           {conv_backward_weight, run_conv_backward_weight}};

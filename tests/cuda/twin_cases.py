@@ -233,6 +233,26 @@ def test_conversions(kernels: Kernels, rng: np.random.Generator) -> None:
     assert np.array_equal(tfloat32[is_finite], away[is_finite])
 
 
+def test_exponentials_and_logarithms(kernels: Kernels, rng: np.random.Generator) -> None:
+    """Within the PTX ISA's bounds of ex2.approx.ftz.f32 and lg2.approx.ftz.f32."""
+    edges = [0, -0.0, 1, 2, -1, 127.99999, 128, 200, -125.5, -126.5, -150, 1e-39, 3e38, -3e38]
+    special = [np.inf, -np.inf, np.nan, 0.99999, 1.00001, 0.70710677, 0.7071068, 1.4142135]
+    drawn = np.concatenate([rng.uniform(-130, 130, 500), rng.uniform(0.5, 2, 500)])
+    x = np.concatenate([edges, special, drawn, 2.0 ** rng.uniform(-126, 127, 500)])
+    x = x.astype(np.float32)
+    exponentials, logarithms = np.zeros_like(x), np.zeros_like(x)
+    kernels.run("evaluate", x, exponentials, logarithms, len(x))
+    with np.errstate(all="ignore"):
+        numbers = np.where(np.abs(x) < 2.0**-126, 0 * x, x).astype(float)
+        powers, logs = np.exp2(numbers), np.log2(numbers)
+    powers[(powers < 2.0**-126) & ~np.isnan(powers)] = 0
+    powers[powers > np.finfo(np.float32).max] = np.inf
+    np.testing.assert_allclose(exponentials, powers, rtol=2.0**-22, atol=0)
+    near_one = (numbers > 0.5) & (numbers < 2)
+    np.testing.assert_allclose(logarithms[near_one], logs[near_one], rtol=0, atol=2.0**-22)
+    np.testing.assert_allclose(logarithms[~near_one], logs[~near_one], rtol=2.0**-22, atol=0)
+
+
 # ---- copies
 
 

@@ -58,6 +58,14 @@ extern "C" __global__ void convert(const float* from, u32* tfloat32, u16* bfloat
   }
 }
 
+extern "C" __global__ void evaluate(const float* from, float* exponentials, float* logarithms,
+                                    int n) {
+  for (int i = int(threadIdx.x); i < n; i += 32) {
+    exponentials[i] = exp2_near(from[i]);
+    logarithms[i] = log2_near(from[i]);
+  }
+}
+
 // ---- copies
 
 // A word of each thread, by way of shared memory: without a wait, or with one for all of three

@@ -194,6 +194,32 @@ static inline float from_float16(unsigned short bits) {
   return __uint_as_float(sign | __float_as_uint(__uint_as_float(size) * 0x1p112f));
 }
 
+// ---- functions: series in double, to nearest but for the last bit
+
+static inline float exp2_near(float x) {
+  if (standin_is_nan(x)) return x;
+  if (x >= 128) return __uint_as_float(0x7F800000);
+  if (x < -126) return 0;
+  const int whole = static_cast<int>(x < 0 ? x - 0.5f : x + 0.5f);
+  const double rest = (x - whole) * 0.6931471805599453;
+  double y = 1;
+  for (int n = 11; n > 0; --n) y = 1 + y * rest / n;
+  return static_cast<float>(y * standin_bit_cast<double>((1023ll + whole) << 52));
+}
+static inline float log2_near(float x) {
+  const float infinity = __uint_as_float(0x7F800000);
+  if (standin_is_nan(x) || x == infinity) return x;
+  const unsigned bits = __float_as_uint(x);
+  if ((bits & 0x7FFFFFFF) < 0x00800000) return -infinity;
+  if (x < 0) return __uint_as_float(0x7FFFFFFF);
+  const int whole = static_cast<int>(bits - 0x3F3504F3) >> 23;  // from sqrt(0.5) on
+  const double part = __uint_as_float(bits - (static_cast<unsigned>(whole) << 23));
+  const double ratio = (part - 1) / (part + 1), square = ratio * ratio;
+  double y = 0;
+  for (int n = 17; n > 0; n -= 2) y = 1.0 / n + y * square;
+  return static_cast<float>(whole + 2 * ratio * y * 1.4426950408889634);
+}
+
 // ---- products of matrices
 
 struct Bfloat16 {

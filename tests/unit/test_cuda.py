@@ -36,16 +36,49 @@ def test_cases(chosen: str, order: str) -> None:
 
 
 @pytest.mark.parametrize("order", ["forward", "random"])
-def test_kernels_by_hand(order: str) -> None:
+@pytest.mark.parametrize("cases", ["hand_cases.py", "attention_cases.py"])
+def test_kernels_by_hand(cases: str, order: str) -> None:
     """NVRTC takes each of them, and no register spills."""
     more = {"STANDIN_ORDER": order, "STANDIN_NVRTC": nvrtc() if order == "forward" else ""}
-    run_tests(FOLDER / "hand_cases.py", **need_standin(), **more)
+    run_tests(FOLDER / cases, **need_standin(), **more)
+
+
+ATTENTION = """
+import sys, tinyt
+dtype, features = getattr(tinyt, sys.argv[1]), int(sys.argv[2])
+x = tinyt.ones(1, 1, 3, features, dtype=dtype, device="cuda")
+print(tinyt.nn.functional.scaled_dot_product_attention(x, x, x).sum().item())
+"""
+
+
+@pytest.mark.parametrize(
+    ("dtype", "features", "capability", "is_by_hand"),
+    [
+        ("bfloat16", 128, "80", True),
+        ("float16", 8, "90", True),
+        ("float32", 64, "100", True),
+        ("bfloat16", 128, "75", False),
+        ("float16", 136, "90", False),
+        ("float64", 8, "90", False),
+    ],
+)
+def test_attention_by_hand_is_what_runs(
+    dtype: str, features: int, capability: str, is_by_hand: bool, tmp_path: Path
+) -> None:
+    """Kernels are kept with their texts, which name the file."""
+    variables = {"TINYT_KERNEL_CACHE_DIR": str(tmp_path), "STANDIN_CAPABILITY": capability}
+    done = run("-c", ATTENTION, dtype, str(features), **(need_standin() | variables))
+    assert done.stdout == f"{3.0 * features}\n", done.stderr
+    kept = [file.read_bytes() for file in tmp_path.glob("*.kernel")]
+    assert kept
+    assert any(b'"attention.cu"' in kernel for kernel in kept) == is_by_hand
 
 
 def test_older_devices_have_generated_kernels() -> None:
     """Without the instructions of those by hand."""
     variables = need_standin() | {"STANDIN_CAPABILITY": "75"}
     run_tests(FOLDER / "hand_cases.py", "-k", "bytes or batches or bias", **variables)
+    run_tests(FOLDER / "attention_cases.py", "-k", "masks or special", **variables)
 
 
 def test_cases_on_a_gpu() -> None:
@@ -53,6 +86,7 @@ def test_cases_on_a_gpu() -> None:
         pytest.skip("needs a GPU of NVIDIA's")
     run_tests(FOLDER / "cases.py")
     run_tests(FOLDER / "hand_cases.py")
+    run_tests(FOLDER / "attention_cases.py")
 
 
 def test_faults() -> None:

@@ -110,6 +110,20 @@ __device__ inline float from_float16(u16 bits) {
   return x;
 }
 
+// ---- functions, not to nearest: to 2^-22 of the result (of `log2_near` from 0.5 to 2: by 2^-22);
+// results, and numbers, below 2^-126 are zeros
+
+__device__ inline float exp2_near(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+__device__ inline float log2_near(float x) {
+  float y;
+  asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
 #endif
 
 __device__ inline float from_bfloat16(u16 bits) {
