@@ -59,6 +59,11 @@ def test_faults() -> None:
     run_tests(FOLDER / "faults.py", STANDIN_DEVICES="3", **need_standin())
 
 
+@pytest.mark.parametrize("cases", ["interop_cases.py", "pinned_cases.py"])
+def test_other_libraries_and_pinned_memory(cases: str) -> None:
+    run_tests(FOLDER / cases, **need_standin())
+
+
 def test_twins() -> None:
     run_tests(FOLDER / "twin_cases.py", **need_standin())
 
