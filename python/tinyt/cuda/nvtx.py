@@ -2,51 +2,13 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
+from tinyt.nvtx_library import nvtx_library
+
 __all__ = ["mark", "range", "range_end", "range_pop", "range_push", "range_start"]
-
-# NVTX 3 for languages other than C, and the older library.
-_NAMES = ("libnvtx3interop.so.1", "libnvToolsExt.so.1")
-
-
-def _paths() -> Iterator[str]:
-    """Of NVIDIA's packages `nvidia-nvtx` and `nvidia-nvtx-cu12`, and of the system."""
-    spec = find_spec("nvidia")
-    for name in _NAMES:
-        for folder in (spec and spec.submodule_search_locations) or ():
-            yield from map(str, Path(folder).glob(f"*/lib/{name}"))
-        yield name
-
-
-@cache
-def _opened() -> Any:
-    """The library, its functions declared; RuntimeError where there is none."""
-    for path in _paths():
-        try:
-            found = ctypes.CDLL(path)
-        except OSError:
-            continue
-        for name, result, argument in (
-            ("nvtxMarkA", None, ctypes.c_char_p),
-            ("nvtxRangePushA", ctypes.c_int, ctypes.c_char_p),
-            ("nvtxRangeStartA", ctypes.c_uint64, ctypes.c_char_p),
-            ("nvtxRangeEnd", None, ctypes.c_uint64),
-        ):
-            function = getattr(found, name)
-            function.restype, function.argtypes = result, (argument,)
-        found.nvtxRangePop.restype, found.nvtxRangePop.argtypes = ctypes.c_int, ()
-        return found
-    raise RuntimeError(
-        f"NVTX functions not installed: there is no {_NAMES[0]}; pip install nvidia-nvtx brings "
-        "it, or use profiler.record_function"
-    )
 
 
 def range_push(msg: str) -> int:
@@ -54,7 +16,7 @@ def range_push(msg: str) -> int:
 
     RuntimeError where there is no NVTX.
     """
-    return int(_opened().nvtxRangePushA(msg.encode()))
+    return int(nvtx_library().nvtxRangePushA(msg.encode()))
 
 
 def range_pop() -> int:
@@ -62,7 +24,7 @@ def range_pop() -> int:
 
     RuntimeError where there is no NVTX.
     """
-    return int(_opened().nvtxRangePop())
+    return int(nvtx_library().nvtxRangePop())
 
 
 def range_start(msg: str) -> int:
@@ -70,17 +32,17 @@ def range_start(msg: str) -> int:
 
     RuntimeError where there is no NVTX.
     """
-    return int(_opened().nvtxRangeStartA(msg.encode()))
+    return int(nvtx_library().nvtxRangeStartA(msg.encode()))
 
 
 def range_end(range_id: int) -> None:
     """Ends a range of `range_start`. RuntimeError where there is no NVTX."""
-    _opened().nvtxRangeEnd(range_id)
+    nvtx_library().nvtxRangeEnd(range_id)
 
 
 def mark(msg: str) -> None:
     """Tells of an event of this moment. RuntimeError where there is no NVTX."""
-    _opened().nvtxMarkA(msg.encode())
+    nvtx_library().nvtxMarkA(msg.encode())
 
 
 @contextmanager

@@ -96,7 +96,7 @@ def _cuda_array_interface(self: Tensor) -> dict[str, Any]:
         "strides": None if dense else tuple(step * stride for stride in self.stride()),
         "data": (self.data_ptr() if self.numel() else 0, False),
         "version": 3,
-        "stream": _core.cuda_stream(self.device.index),
+        "stream": _core.cuda_stream(self.get_device()),
     }
 
 
