@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator
-from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -22,9 +21,18 @@ def _paths() -> Iterator[str]:
         yield name
 
 
-@cache
+_opened: Any = None
+
+
 def nvtx_library() -> Any:
     """The library, its functions declared; RuntimeError where there is none."""
+    global _opened
+    if _opened is None:
+        _opened = _open()
+    return _opened
+
+
+def _open() -> Any:
     for path in _paths():
         try:
             found = ctypes.CDLL(path)

@@ -6,7 +6,6 @@ from __future__ import annotations
 import ctypes
 import shutil
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -35,10 +34,8 @@ void nvtxRangeEnd(uint64_t id) { note("end ", id == (uint64_t)1 << 40 ? "it" : "
 
 
 @pytest.fixture(autouse=True)
-def opened_anew() -> Iterator[None]:
-    nvtx_library.nvtx_library.cache_clear()
-    yield
-    nvtx_library.nvtx_library.cache_clear()
+def opened_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nvtx_library, "_opened", None)
 
 
 @pytest.fixture
