@@ -6,10 +6,12 @@ from __future__ import annotations
 from numbers import Integral
 from typing import Any
 
+from tinyt import _core
 from tinyt._tensor import dtype as DType
 from tinyt._tensor import dtype_by_name, move_to_shared, shared_descriptor
 from tinyt.dtypes import set_default_dtype
 from tinyt.ops import empty, tensor
+from tinyt.ops.common import pinned
 from tinyt.ops.convert import TYPE_NAMES
 from tinyt.storage import UntypedStorage
 from tinyt.tensor import Size, Tensor, attach, method
@@ -88,8 +90,14 @@ def new(self: Tensor, *args: Any, device: Any = None) -> Tensor:
 
 @method
 def pin_memory(self: Tensor, device: Any = None) -> Tensor:
-    """The tensor itself: there is no GPU to copy to."""
-    return self
+    """The tensor in pinned memory, which CUDA devices copy to and from on their own
+    (``to(..., non_blocking=True)``): itself where it is there, and where no CUDA device opens.
+
+    Raises:
+        RuntimeError: the tensor is on a device.
+        OutOfMemoryError: the driver has no more.
+    """
+    return pinned("pin_memory", self)
 
 
 @method
@@ -119,8 +127,8 @@ def const_data_ptr(self: Tensor) -> int:
 
 @method
 def is_pinned(self: Tensor, device: Any = None) -> bool:
-    """False."""
-    return False
+    """Whether the memory is pinned (`pin_memory`)."""
+    return _core.is_pinned(self)
 
 
 @method

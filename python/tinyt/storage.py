@@ -179,12 +179,12 @@ class UntypedStorage:
 
     def cuda(self, device: object = None, non_blocking: bool = False) -> Any:
         """The memory on a CUDA device, by default the first."""
-        return self.to(cuda_device(device))
+        return self.to(cuda_device(device), non_blocking)
 
     def to(self, device: Any, non_blocking: bool = False) -> Any:
         """The memory on a device: the storage itself where it is there, else a copy.
         RuntimeError for a device that is not there."""
-        moved = on_device(self._elements, device)
+        moved = on_device(self._elements, device, non_blocking)
         return self if moved is self._elements else type(self)._of(moved)
 
     def get_device(self) -> int:
@@ -210,12 +210,13 @@ class UntypedStorage:
         return shared_descriptor(self._elements) >= 0
 
     def is_pinned(self, device: object = None) -> bool:
-        """False: there is no GPU that could read it."""
-        return False
+        """Whether CUDA devices copy to and from the memory on their own (`Tensor.pin_memory`)."""
+        return self._elements.is_pinned()
 
     def pin_memory(self, device: object = None) -> Any:
-        """The storage itself."""
-        return self
+        """The memory in pinned memory (`Tensor.pin_memory`): the storage itself where it is."""
+        moved = self._elements.pin_memory()
+        return self if moved is self._elements else type(self)._of(moved)
 
     def resize_(self, size: int) -> NoReturn:
         """RuntimeError: memory has a fixed size."""

@@ -13,6 +13,7 @@
 #include "core/graph/graph.h"
 #include "core/ops/dispatch.h"
 #include "core/ops/mode.h"
+#include "cuda/interop.h"
 #include "cuda/library.h"
 #include "cuda/register.h"
 #include "gpu/driver.h"
@@ -127,8 +128,14 @@ inline int64_t swap_creation_device(int64_t code) {
 }
 // Not of devices whose memory the host could read: they may not have written it yet.
 inline bool is_on_host(const Tensor& t) { return t.device() == Device{}; }
-// The first element's address; of memory that the host cannot read its handle.
+inline bool is_on_cuda(const Tensor& t) { return cuda::is_cuda(t.device()); }
+// What another library's stream is asked for next waits for a tensor of CUDA.
+inline void let_stream_wait(const Tensor& t, int64_t stream) {
+  cuda::let_stream_wait(t.device(), stream);
+}
+// The first element's address, on CUDA devices, too; of other memory its handle.
 inline size_t address_of(const Tensor& t) {
+  if (cuda::is_cuda(t.device())) return cuda::address_of(t);
   return is_on_host(t) ? reinterpret_cast<size_t>(t.host_data())
                        : reinterpret_cast<size_t>(t.storage().buffer.handle);
 }

@@ -1,4 +1,5 @@
-// DLPack exchange of CPU tensors. The structures are the ABI of DLPack 0.8 and 1.0 (dmlc/dlpack).
+// DLPack exchange of tensors of the CPU and of CUDA devices. The structures are the ABI of DLPack
+// 0.8 and 1.0 (dmlc/dlpack).
 #pragma once
 
 #include <Python.h>
@@ -7,14 +8,15 @@
 #include <memory>
 
 #include "call.h"
-#include "core/base/checked.h"
+#include "cuda/interop.h"
+#include "foreign_memory.h"
 
 namespace tinyt {
 
 namespace dlpack {
 
 struct Device {
-  int32_t type;  // 1: CPU
+  int32_t type;  // kCpu and so on
   int32_t id;
 };
 struct DataType {
@@ -44,7 +46,7 @@ struct ManagedVersioned {
   Array array;
 };
 
-inline constexpr int32_t kCpu = 1;
+inline constexpr int32_t kCpu = 1, kCuda = 2, kCudaHost = 3, kCudaManaged = 13;
 inline constexpr uint64_t kReadOnly = 1;
 
 inline DataType type_of(DType t) {
@@ -68,8 +70,12 @@ inline DType dtype_of(DataType t) {
 // What an exported tensor keeps alive.
 struct Lent {
   Tensor tensor;
-  explicit Lent(const Tensor& t) : tensor(t) { lend(t); }
-  ~Lent() { take_back(tensor); }
+  bool by_legacy_stream;  // whether it is used in CUDA's legacy default stream
+  Lent(const Tensor& t, bool legacy) : tensor(t), by_legacy_stream(legacy) { lend(t); }
+  ~Lent() {
+    if (by_legacy_stream) cuda::wait_for_legacy_stream(tensor.device());
+    take_back(tensor);
+  }
   Lent(const Lent&) = delete;
   Lent& operator=(const Lent&) = delete;
 };
@@ -81,12 +87,13 @@ struct Export {
 };
 
 template <class M>
-M* export_tensor(const Tensor& t) {
-  auto* e = new Export<M>{Lent(t), t.shape(), t.strides(), {}};
+M* export_tensor(const Tensor& t, bool by_legacy_stream) {
+  auto* e = new Export<M>{Lent(t, by_legacy_stream), t.shape(), t.strides(), {}};
   e->managed.context = e;
   e->managed.deleter = [](M* m) { delete static_cast<Export<M>*>(m->context); };
-  e->managed.array = {t.host_data(),
-                      {kCpu, 0},
+  const bool on_cuda = cuda::is_cuda(t.device());
+  e->managed.array = {on_cuda ? reinterpret_cast<void*>(cuda::address_of(t)) : t.host_data(),
+                      {on_cuda ? kCuda : kCpu, on_cuda ? t.device().index : 0},
                       static_cast<int32_t>(t.rank()),
                       type_of(t.dtype()),
                       e->shape.data(),
@@ -103,54 +110,84 @@ void drop_capsule(PyObject* capsule, const char* name) {
   if (m->deleter) m->deleter(m);
 }
 
+// Memory of the host, or of a CUDA device.
+inline bool is_of_host(Device device) { return device.type == kCpu || device.type == kCudaHost; }
+inline bool is_of_cuda(Device device) {
+  return device.type == kCuda || device.type == kCudaManaged;
+}
+
+template <class M>
+void release_managed(void* owner) {
+  auto* managed = static_cast<M*>(owner);
+  if (!managed->deleter) return;
+  const PythonLocked lock;
+  managed->deleter(managed);
+}
+
+// The memory of an array, which takes over what is to be released.
+template <class M>
+Ref<Storage> imported_storage(std::unique_ptr<M, void (*)(M*)> owned, size_t bytes, size_t boundary,
+                              DType dtype) {
+  const Array& a = owned->array;
+  char* data = static_cast<char*>(a.data) + a.byte_offset;
+  const auto address = reinterpret_cast<uintptr_t>(data);
+  const bool on_host = is_of_host(a.device);
+  if (!on_host) boundary = size_of(dtype);
+  require(bytes == 0 || (a.data && address % boundary == 0), ErrorKind::Value,
+          "from_dlpack: the memory must be aligned to ", boundary, " bytes for elements of ",
+          name_of(dtype), "; copy the array first");
+  if (on_host) {
+    Ref<Storage> storage = Storage::foreign(data, bytes, release_managed<M>, owned.get());
+    (void)owned.release();
+    return storage;
+  }
+  const tinyt::Device device = cuda::cuda_device(a.device.id);
+  if (bytes > 0 && a.device.type == kCuda) {
+    const auto found = cuda::device_of_memory(address);
+    require(found == device, ErrorKind::Device, "from_dlpack: the array says that it is on ",
+            name_of(device), ", and its memory is ",
+            found ? "on " + name_of(*found) : "none of this process's CUDA devices",
+            "; copy it to the CPU first");
+  }
+  Ref<Storage> storage =
+      cuda::foreign_memory(device, address, bytes, release_managed<M>, owned.get());
+  (void)owned.release();
+  return storage;
+}
+
 template <class M>
 Tensor import_tensor(M* m) {
   const Array& a = m->array;
-  auto release = [](void* owner) {
-    auto* managed = static_cast<M*>(owner);
-    if (!managed->deleter) return;
-    const PythonLocked lock;
-    managed->deleter(managed);
-  };
-  auto* data = static_cast<char*>(a.data) + a.byte_offset;
-  Ref<Storage> storage = Storage::foreign(data, 0, release, m);
-  require(a.device.type == kCpu, ErrorKind::Device,
-          "from_dlpack: only CPU tensors are supported, got device type ", a.device.type);
+  std::unique_ptr<M, void (*)(M*)> owned(m, [](M* managed) { release_managed<M>(managed); });
+  require(
+      is_of_host(a.device) || is_of_cuda(a.device), ErrorKind::Device,
+      "from_dlpack: only CPU tensors, and those of CUDA devices, are supported, got device type ",
+      a.device.type, "; copy it to the CPU first");
   require(a.ndim >= 0 && (a.ndim == 0 || a.shape), ErrorKind::Value, "from_dlpack: an array of ",
           a.ndim, " dimensions must say its sizes");
   const DType dtype = dtype_of(a.dtype);
   const Dims shape(std::span<const int64_t>(a.shape, static_cast<size_t>(a.ndim)));
   Dims strides = contiguous_strides(shape);
   if (a.strides) strides = Dims(std::span<const int64_t>(a.strides, shape.size()));
-  for (size_t d = 0; d < shape.size(); ++d) {
-    require(strides[d] >= 0 || shape[d] <= 1, ErrorKind::Value,
-            "from_dlpack: negative strides are not supported, got ", strides);
-    require(shape[d] >= 0, ErrorKind::Value, "from_dlpack: sizes must not be negative, got ",
-            shape);
-  }
-  const bool empty = numel_of(shape) == 0;
-  check_reach("from_dlpack", shape, strides);
-  int64_t last = 0;
-  for (size_t d = 0; d < shape.size(); ++d) last += (shape[d] - 1) * strides[d];
+  const size_t bytes = foreign_bytes("from_dlpack", shape, strides, dtype);
   const size_t boundary = size_of(dtype) / (is_complex(dtype) ? 2 : 1);
-  require(empty || (a.data && reinterpret_cast<uintptr_t>(data) % boundary == 0), ErrorKind::Value,
-          "from_dlpack: the memory must be aligned to ", boundary, " bytes for elements of ",
-          name_of(dtype), "; copy the array first");
-  storage->buffer.bytes = empty ? 0 : static_cast<size_t>(last + 1) * size_of(dtype);
+  Ref<Storage> storage = imported_storage<M>(std::move(owned), bytes, boundary, dtype);
   return Tensor::from_storage(std::move(storage), shape, strides, 0, dtype);
 }
 
 }  // namespace dlpack
 
-inline PyObject* to_dlpack_capsule(const Tensor& t, bool versioned) {
+// Of CUDA, `by_legacy_stream`: its memory is used again when the legacy default stream has done
+// with it.
+inline PyObject* to_dlpack_capsule(const Tensor& t, bool versioned, bool by_legacy_stream) {
   require_readable("__dlpack__", t);
   if (!versioned) {
     require(!t.storage().read_only, ErrorKind::Runtime,
             "__dlpack__: read-only memory needs max_version >= (1, 0)");
-    return PyCapsule_New(dlpack::export_tensor<dlpack::Managed>(t), "dltensor",
+    return PyCapsule_New(dlpack::export_tensor<dlpack::Managed>(t, by_legacy_stream), "dltensor",
                          [](PyObject* c) { dlpack::drop_capsule<dlpack::Managed>(c, "dltensor"); });
   }
-  auto* m = dlpack::export_tensor<dlpack::ManagedVersioned>(t);
+  auto* m = dlpack::export_tensor<dlpack::ManagedVersioned>(t, by_legacy_stream);
   m->major = 1;
   m->minor = 0;
   m->flags = t.storage().read_only ? dlpack::kReadOnly : 0;

@@ -161,6 +161,7 @@ PYBIND11_MODULE(_core, m) {
     return static_cast<int>(promote(static_cast<DType>(a), static_cast<DType>(b)));
   });
   bind_gpu(m);
+  bind_cuda_interop(m);
   bind_memory(m);
   bind_source(m);
   bind_graph(m);

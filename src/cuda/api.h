@@ -16,15 +16,19 @@ using Event = struct EventTag*;
 using Module = struct ModuleTag*;
 using Function = struct FunctionTag*;
 
-inline constexpr Status kSuccess = 0, kOutOfMemory = 2, kNoDevice = 100, kInvalidDevice = 101,
-                        kNotReady = 600;
+inline constexpr Status kSuccess = 0, kInvalidValue = 1, kOutOfMemory = 2, kNoDevice = 100,
+                        kInvalidDevice = 101, kNotReady = 600;
 inline constexpr unsigned kNonBlocking = 1;   // CU_STREAM_NON_BLOCKING
 inline constexpr unsigned kWithoutTimes = 2;  // CU_EVENT_DISABLE_TIMING
 inline constexpr unsigned kPortable = 1;      // CU_MEMHOSTALLOC_PORTABLE
 
+inline constexpr int64_t kLegacyStream = 1, kThreadStream = 2;  // CU_STREAM_LEGACY, ..._PER_THREAD
+
 // CUdevice_attribute
 inline constexpr int kProcessors = 16, kMajor = 75, kMinor = 76;
 inline constexpr int kSharedOptIn = 97;  // ..._MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
+// CUpointer_attribute
+inline constexpr int kDeviceOrdinal = 9;  // CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
 // CUfunction_attribute
 inline constexpr int kDynamicShared = 8;  // ..._MAX_DYNAMIC_SHARED_SIZE_BYTES
 
@@ -53,6 +57,8 @@ inline constexpr int kDynamicShared = 8;  // ..._MAX_DYNAMIC_SHARED_SIZE_BYTES
   F(cuMemAlloc, cuMemAlloc_v2, (Address*, size_t))                                              \
   F(cuMemFree, cuMemFree_v2, (Address))                                                         \
   F(cuMemHostAlloc, cuMemHostAlloc, (void**, size_t, unsigned))                                 \
+  F(cuMemFreeHost, cuMemFreeHost, (void*))                                                      \
+  F(cuPointerGetAttribute, cuPointerGetAttribute, (void*, int, Address))                        \
   F(cuMemcpyHtoDAsync, cuMemcpyHtoDAsync_v2, (Address, const void*, size_t, Stream))            \
   F(cuMemcpyDtoHAsync, cuMemcpyDtoHAsync_v2, (void*, Address, size_t, Stream))                  \
   F(cuMemcpyDtoDAsync, cuMemcpyDtoDAsync_v2, (Address, Address, size_t, Stream))                \

@@ -1,13 +1,15 @@
 #include "cuda/cuda_driver.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 
 #include "core/base/backend_error.h"
 #include "core/base/fork.h"
 #include "core/base/parallel.h"
-#include "core/memory/device_cache.h"
+#include "cuda/current.h"
 #include "cuda/hand_kernels.h"
+#include "gpu/operation.h"
 
 namespace tinyt::cuda {
 
@@ -16,37 +18,22 @@ namespace {
 // A processor has so many at most ("CUDA C++ Programming Guide", on compute capabilities).
 constexpr int64_t kThreadsPerProcessor = 2048;
 
-Address address_in(const Buffer& buffer, size_t place) {
-  return reinterpret_cast<Address>(buffer.handle) + buffer.offset + place;
+// Whether each kernel is waited for: by CUDA's variable, too.
+bool is_launch_blocking() {
+  for (const char* name : {"TINYT_CUDA_LAUNCH_BLOCKING", "CUDA_LAUNCH_BLOCKING"})
+    if (const char* text = std::getenv(name)) return *text != '\0' && std::strcmp(text, "0") != 0;
+  return false;
 }
 
 }  // namespace
 
-// Makes a device's context the thread's, and at the end what was: another library may have one.
-class CudaDriver::Current {
- public:
-  Current(const Api& api, const CudaDevice& device) : api_(api) {
-    check(api_, api_.cuCtxGetCurrent(&before_), "cuCtxGetCurrent");
-    if (before_ == device.context) return;
-    check(api_, api_.cuCtxSetCurrent(device.context), "cuCtxSetCurrent");
-    is_other_ = true;
-  }
-  ~Current() {
-    if (is_other_) api_.cuCtxSetCurrent(before_);
-  }
-  Current(const Current&) = delete;
-  Current& operator=(const Current&) = delete;
-
- private:
-  const Api& api_;
-  Context before_ = nullptr;
-  bool is_other_ = false;
-};
-
 // ---- devices
 
 CudaDriver::CudaDriver(const Libraries& libraries)
-    : libraries_(libraries), api_(libraries.driver), forks_(fork_count()) {
+    : libraries_(libraries),
+      api_(libraries.driver),
+      forks_(fork_count()),
+      waits_for_launches_(is_launch_blocking()) {
   try {
     int count = 0;
     check(api_, api_.cuDeviceGetCount(&count), "cuDeviceGetCount");
@@ -134,20 +121,6 @@ void CudaDriver::free(const Buffer& buffer) noexcept {
   }
 }
 
-// What the driver itself takes memory for may find none: once more, when what is kept went back.
-template <class F>
-void CudaDriver::enqueue(int index, const char* name, const F& call) {
-  CudaDevice& on = device(index);
-  const Current current(api_, on);
-  Status status = call(on.stream);
-  if (status == kOutOfMemory) [[unlikely]] {
-    memory::cache_of(device_at(index)).empty_cache();
-    check(api_, api_.cuStreamSynchronize(on.stream), "cuStreamSynchronize");
-    status = call(on.stream);
-  }
-  check(api_, status, name);
-}
-
 // Whether it has copied from the host: what is not too large goes through pinned memory, which the
 // stream reads when all before it is done. One piece after another.
 bool CudaDriver::write_staged(const Buffer& to, size_t place, const char* from, size_t bytes) {
@@ -163,7 +136,7 @@ bool CudaDriver::write_staged(const Buffer& to, size_t place, const char* from, 
         return api_.cuMemcpyHtoDAsync(address_in(to, place + done), piece.host, some, stream);
       });
       piece.is_pending = true;
-      check(api_, api_.cuEventRecord(piece.read, on.stream), "cuEventRecord");
+      record_event(on, piece.read);
     };
     if (!on.staging->use(PieceSource{api_}, write)) return false;
   }
@@ -193,15 +166,23 @@ void CudaDriver::copy_bytes(const Buffer& to, size_t to_place, const Buffer& fro
   }
 }
 
+void CudaDriver::record_event(const CudaDevice& on, Event event) {
+  check(api_, api_.cuEventRecord(event, on.stream), "cuEventRecord");
+}
+
+void CudaDriver::wait_for_event(const CudaDevice& on, Event event) {
+  check(api_, api_.cuStreamWaitEvent(on.stream, event, 0), "cuStreamWaitEvent");
+}
+
 // What a stream is asked for next waits for all that another was asked for.
 void CudaDriver::wait_for(CudaDevice& waiting, CudaDevice& other) {
   const std::lock_guard<std::mutex> lock(turns_);
   {
     const Current current(api_, other);
-    check(api_, api_.cuEventRecord(other.turn, other.stream), "cuEventRecord");
+    record_event(other, other.turn);
   }
   const Current current(api_, waiting);
-  check(api_, api_.cuStreamWaitEvent(waiting.stream, other.turn, 0), "cuStreamWaitEvent");
+  wait_for_event(waiting, other.turn);
 }
 
 void CudaDriver::note_source(int to, int from) {
@@ -259,7 +240,9 @@ void CudaDriver::wait(int index) {
   }
   {
     const Current current(api_, on);
+    const uint64_t launched = on.launches->launched();
     check(api_, api_.cuStreamSynchronize(on.stream), "cuStreamSynchronize");
+    on.launches->mark_done(launched);
   }
   for (const auto& [number, copy] : sources) check_source(index, number, copy);
 }
@@ -310,6 +293,8 @@ void CudaDriver::launch_blocks(gpu::BuiltKernel& built, int index, const Blocks&
                                static_cast<unsigned>(blocks.shared_bytes), stream, arguments.data(),
                                nullptr);
   });
+  device(index).launches->note(gpu::t_operation);
+  if (waits_for_launches_) wait(index);
 }
 
 int CudaDriver::capability() const {

@@ -10,8 +10,11 @@
 #include <string>
 #include <vector>
 
+#include "core/base/fork.h"
 #include "cuda/build.h"
+#include "cuda/launch_log.h"
 #include "cuda/library.h"
+#include "cuda/pinned.h"
 #include "cuda/staging.h"
 #include "gpu/driver.h"
 
@@ -41,6 +44,8 @@ class CudaDriver final : public gpu::Driver {
   Buffer allocate(size_t bytes, int index) override;
   void free(const Buffer& buffer) noexcept override;
   void fill(const Buffer& to, size_t place, size_t bytes, uint8_t value) override;
+  void copy_later(const Buffer& to, size_t to_place, const Buffer& from, size_t from_place,
+                  size_t bytes) override;
 
   const gpu::Dialect& dialect(int) override { return gpu::kCuda; }
   gpu::LaunchModel launch_model(int index) override;
@@ -56,6 +61,29 @@ class CudaDriver final : public gpu::Driver {
   // After all that was asked of the device before: with memory, and a structure by value.
   void launch_blocks(gpu::BuiltKernel& kernel, int index, const Blocks& blocks,
                      std::span<const Buffer* const> memory, const void* structure);
+
+  // ---- what other libraries of the process share (interop.cpp); a stream of theirs is 1 for the
+  // legacy default stream, 2 for that of the thread, else its handle
+
+  // Of the stream that the device's work goes to.
+  int64_t stream_handle(int index);
+  // What the other stream is asked for next waits for all that the device was asked for.
+  void let_stream_wait(int index, int64_t other);
+  // The other way round.
+  void wait_for_stream(int index, int64_t other);
+  // The number of the device that memory is of; -1 where the driver does not know it.
+  int device_of_memory(Address address);
+  // Waits until what the device was asked for is done, whether it failed or not.
+  void finish(int index) noexcept;
+
+  // ---- pinned memory of the host (pinned.cpp)
+
+  PinnedCache& pinned() { return pinned_; }
+  bool is_of_this_process() const { return fork_count() == forks_; }
+  // Null where the driver has none.
+  void* allocate_host(size_t bytes);
+  void free_host(const PinnedBlock& block) noexcept;
+  bool has_happened(int index, Event event) noexcept;
 
  protected:
   void copy_bytes(const Buffer& to, size_t to_place, const Buffer& from, size_t from_place,
@@ -80,6 +108,7 @@ class CudaDriver final : public gpu::Driver {
     // the number of the last copy.
     std::map<int, uint64_t> sources;
     std::unique_ptr<Staging> staging = std::make_unique<Staging>();
+    std::unique_ptr<LaunchLog> launches = std::make_unique<LaunchLog>();
   };
   class Current;
 
@@ -90,6 +119,9 @@ class CudaDriver final : public gpu::Driver {
   void enqueue(int index, const char* name, const F& call);
   bool write_staged(const Buffer& to, size_t place, const char* from, size_t bytes);
   void wait_for(CudaDevice& waiting, CudaDevice& other);
+  // In the device's stream, whose context is the thread's: an event at its end, and a wait for one.
+  void record_event(const CudaDevice& on, Event event);
+  void wait_for_event(const CudaDevice& on, Event event);
   void note_source(int to, int from);
   void check_source(int index, int number, uint64_t copy);
 
@@ -101,6 +133,8 @@ class CudaDriver final : public gpu::Driver {
   std::deque<CudaKernel> kernels_;
   std::mutex turns_;  // of the devices' events and sources
   uint64_t peer_copies_ = 0;
+  const bool waits_for_launches_;  // so that an error names its operation
+  PinnedCache pinned_{*this};
 };
 
 }  // namespace tinyt::cuda

@@ -9,6 +9,7 @@
 
 #include "core/base/backend_error.h"
 #include "core/base/fork.h"
+#include "cuda/launch_log.h"
 #include "gpu/shared_library.h"
 
 namespace tinyt::cuda {
@@ -47,6 +48,12 @@ Api read_driver(const gpu::SharedLibrary& library) {
 std::string_view text_of(const Api& api, Status status) {
   const char* text = nullptr;
   return api.cuGetErrorString(status, &text) == kSuccess && text != nullptr ? text : "";
+}
+
+// "CUDA_ERROR_ILLEGAL_ADDRESS".
+std::string_view name_of_status(const Api& api, Status status) {
+  const char* text = nullptr;
+  return api.cuGetErrorName(status, &text) == kSuccess && text != nullptr ? text : "";
 }
 
 // ---- the compiler
@@ -141,6 +148,9 @@ bool is_lost(Status status) {
   return std::ranges::find(kLost, status) != std::end(kLost);
 }
 
+// Of the lost ones: what a kernel does wrong, or what befalls it, shows later.
+bool is_of_kernels(Status status) { return is_lost(status) && status >= 214 && status != 709; }
+
 }  // namespace
 
 void set_compilers(const std::string& text) {
@@ -160,8 +170,10 @@ void check(const Api& api, Status status, const char* call) {
   const ErrorKind kind = is_lost(status)          ? ErrorKind::Device
                          : status == kOutOfMemory ? ErrorKind::OutOfMemory
                                                   : ErrorKind::Runtime;
-  const std::string_view text = text_of(api, status);
-  fail_in_backend(kind, "cuda: ", call, " failed with ", status, text.empty() ? "" : ", ", text,
+  const std::string_view name = name_of_status(api, status), text = text_of(api, status);
+  fail_in_backend(kind, "cuda: ", call, " failed with ", status, name.empty() ? "" : ", ", name,
+                  text.empty() ? "" : ", ", text,
+                  is_of_kernels(status) && t_launches != nullptr ? t_launches->suspects() : "",
                   kind != ErrorKind::Device
                       ? ""
                       : "; the device is lost to this process, with what is on it: start another "

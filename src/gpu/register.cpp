@@ -3,7 +3,10 @@
 #include <array>
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <set>
+#include <string>
 
 #include "core/base/error.h"
 #include "core/graph/fusion_target.h"
@@ -12,6 +15,7 @@
 #include "gpu/driver.h"
 #include "gpu/kernels.h"
 #include "gpu/launch.h"
+#include "gpu/operation.h"
 #include "gpu/scalar_source.h"
 
 namespace tinyt::gpu {
@@ -47,11 +51,62 @@ bool has_kernel(const Dialect& dialect, OpId op, DType compute) {
   return dialect.holds(compute) && !(of_reals && is_complex(compute));
 }
 
+// ---- names of what kernels are launched for
+
+std::array<std::atomic<const Kernels*>, kMaxDeviceKinds> g_unnamed{};
+
+// A row's kernel, which finds the operation's name.
+void run_named(const KernelCall& call) {
+  const auto is_on_device = [](const Tensor& t) { return t.device() != Device{}; };
+  const auto out = std::ranges::find_if(call.outputs, is_on_device);
+  const Tensor& known =
+      out != call.outputs.end() ? *out : *std::ranges::find_if(call.inputs, is_on_device);
+  const OperationScope named(name_of(call.op).data());
+  g_unnamed[static_cast<size_t>(known.device().kind)]
+      .load(std::memory_order_acquire)
+      ->row(call.op)(call);
+}
+
+void copy_named(const Tensor& from, const Tensor& to) {
+  const OperationScope named(t_operation != nullptr ? t_operation : "copy");
+  copy_into(from, to);
+}
+
+int64_t count_named(const Tensor& x) {
+  const OperationScope named("nonzero");
+  return count_nonzero(x);
+}
+
+Kernels named_kernels(const Kernels& unnamed) {
+  Kernels named = unnamed;
+  for (Kernel& kernel : named.rows)
+    if (kernel != nullptr && kernel != copy_to_device) kernel = run_named;
+  named.copy_into = copy_named;
+  named.count_nonzero = count_named;
+  return named;
+}
+
+// "mul+add": the operations of a fused kernel, each once. Such texts are few, and stay.
+const char* name_of_fused(const FusedKernel& kernel) {
+  static std::mutex& mutex = *new std::mutex;
+  static auto& names = *new std::set<std::string>;
+  constexpr size_t kNamed = 6;
+  std::vector<std::string_view> parts;
+  for (const FusedKernel::Op& op : kernel.ops)
+    if (std::ranges::find(parts, name_of(op.op)) == parts.end()) parts.push_back(name_of(op.op));
+  std::string text;
+  for (size_t i = 0; i < std::min(parts.size(), kNamed); ++i)
+    text.append(i > 0 ? "+" : "").append(parts[i]);
+  if (parts.size() > kNamed) text += "+...";
+  const std::lock_guard<std::mutex> lock(mutex);
+  return names.insert(std::move(text)).first->c_str();
+}
+
 // ---- fused kernels
 
 class GpuKernel final : public CompiledKernel {
  public:
-  explicit GpuKernel(const FusedKernel& kernel) : kernel_(kernel) {
+  explicit GpuKernel(const FusedKernel& kernel) : kernel_(kernel), name_(name_of_fused(kernel)) {
     for (int v = 0; v < kernel.loads; ++v) {
       const DType dtype = kernel.values[static_cast<size_t>(v)].dtype;
       operands_.push_back({v, dtype, dtype});
@@ -62,12 +117,14 @@ class GpuKernel final : public CompiledKernel {
   void run(std::span<const Tensor> operands, std::span<const Tensor> stores,
            const FrontProduct*) override {
     if (are_empty(stores)) return;
+    const OperationScope named(name_);
     if (!launch_) launch_.emplace(kernel_, operands, stores);  // the same geometry at each run
     launch_->run(operands, stores);
   }
 
  private:
   const FusedKernel kernel_;
+  const char* const name_;
   std::optional<FusedLaunch> launch_;
 };
 
@@ -127,6 +184,7 @@ bool all_share_memory(Driver& driver) {
 
 struct Tables {
   Kernels kernels;
+  Kernels named;  // the same, by name
   std::array<uint32_t, kOpCount> lacks{};
 
   explicit Tables(Driver& driver) {
@@ -186,6 +244,7 @@ struct Tables {
     kernels.lacks = &lacks;
     kernels.copy_into = copy_into;
     kernels.count_nonzero = count_nonzero;
+    named = named_kernels(kernels);
   }
 };
 
@@ -205,7 +264,8 @@ DeviceKind register_gpu(std::string_view name, Driver& driver,
   driver.kind_ = kind;
   g_drivers[static_cast<size_t>(kind)].store(&driver, std::memory_order_release);
   register_fusion_target(kind, *target.release());
-  register_kernels(kind, tables.release()->kernels);
+  g_unnamed[static_cast<size_t>(kind)].store(&tables->kernels, std::memory_order_release);
+  register_kernels(kind, tables.release()->named);
   return kind;
 }
 

@@ -67,10 +67,14 @@ Status check_context() {
 
 Status check_handle(const void* handle) { return is_live(handle) ? kSuccess : kInvalidHandle; }
 
-// A stream that operations of the current context go to. The legacy default stream, null, is not
-// here.
-Status check_stream(Stream stream) {
+// A stream that operations of the current context go to: those of fixed numbers, which are other
+// libraries', become the context's own. The legacy default stream by its other number, null, is not
+// here, neither does it wait for others: tinyt's wait for none either.
+Status check_stream(Stream& stream) {
   if (stream == nullptr) return kNotSupported;
+  if (const auto number = reinterpret_cast<int64_t>(stream);
+      number == kLegacyStream || number == kThreadStream)
+    stream = default_stream(number);
   RETURN_IF_FAILED(check_handle(stream));
   return stream->context == g_current ? kSuccess : kInvalidHandle;
 }

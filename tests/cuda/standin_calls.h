@@ -15,8 +15,7 @@ EXPORT Status cuStreamCreate(Stream* stream, unsigned flags) {
 
 EXPORT Status cuStreamSynchronize(Stream stream) {
   IN_CONTEXT(cuStreamSynchronize);
-  if (stream == nullptr) return kNotSupported;
-  RETURN_IF_FAILED(check_handle(stream));
+  RETURN_IF_FAILED(check_stream(stream));
   stream->wait();
   return stream->context->error;
 }
@@ -72,8 +71,7 @@ EXPORT Status cuEventSynchronize(Event event) {
 
 EXPORT Status cuStreamWaitEvent(Stream stream, Event event, unsigned flags) {
   IN_CONTEXT(cuStreamWaitEvent);
-  if (stream == nullptr) return kNotSupported;
-  RETURN_IF_FAILED(check_handle(stream));
+  RETURN_IF_FAILED(check_stream(stream));
   RETURN_IF_FAILED(check_handle(event));
   if (flags != 0) return kInvalidValue;
   const EventTag at = read_event(event);
@@ -138,6 +136,30 @@ EXPORT Status cuMemHostAlloc(void** host, size_t bytes, unsigned flags) {
   driver().pinned.emplace(static_cast<const char*>(mapped), bytes);
   *host = mapped;
   return kSuccess;
+}
+
+EXPORT Status cuMemFreeHost(void* host) {
+  IN_CONTEXT(cuMemFreeHost);
+  size_t bytes = 0;
+  {
+    const std::lock_guard lock(driver().mutex);
+    const auto found = driver().pinned.find(static_cast<const char*>(host));
+    if (found == driver().pinned.end()) return kInvalidValue;
+    bytes = found->second;
+    driver().pinned.erase(found);
+  }
+  for (ContextTag* const context : driver().contexts) wait_for_streams(context);
+  munmap(host, bytes);
+  return kSuccess;
+}
+
+EXPORT Status cuPointerGetAttribute(void* value, int attribute, Address address) {
+  IN_CONTEXT(cuPointerGetAttribute);
+  if (value == nullptr || attribute != kDeviceOrdinal) return kInvalidValue;
+  for (ContextTag* const context : driver().contexts)
+    if (find_memory(address, 1, context) != nullptr)
+      return memcpy(value, &context->device, sizeof context->device), kSuccess;
+  return kInvalidValue;
 }
 
 EXPORT Status cuMemcpyHtoDAsync_v2(Address to, const void* from, size_t bytes, Stream stream) {

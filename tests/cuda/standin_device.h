@@ -28,10 +28,9 @@ namespace standin {
 
 using namespace tinyt::cuda;
 
-inline constexpr Status kInvalidValue = 1, kNotInitialized = 3, kInvalidImage = 200,
-                        kInvalidContext = 201, kInvalidHandle = 400, kNotFound = 500,
-                        kIllegalAddress = 700, kMisalignedAddress = 716, kLaunchFailed = 719,
-                        kNotSupported = 801;
+inline constexpr Status kNotInitialized = 3, kInvalidImage = 200, kInvalidContext = 201,
+                        kInvalidHandle = 400, kNotFound = 500, kIllegalAddress = 700,
+                        kMisalignedAddress = 716, kLaunchFailed = 719, kNotSupported = 801;
 
 inline long setting(const char* name, long otherwise) {
   const char* const text = getenv(name);
@@ -262,6 +261,20 @@ inline bool is_pinned(const void* host, size_t bytes) {
   if (found == driver().pinned.begin()) return false;
   --found;
   return place + bytes <= found->first + found->second;
+}
+
+// The legacy default stream of the current context, or that of the thread.
+inline Stream default_stream(int64_t number) {
+  static auto& legacy = *new std::map<ContextTag*, Stream>;
+  thread_local std::map<ContextTag*, Stream> of_thread;
+  const std::lock_guard lock(driver().mutex);
+  Stream& found = (number == kLegacyStream ? legacy : of_thread)[g_current];
+  if (found == nullptr) {
+    found = new StreamTag(g_current);
+    driver().handles.insert(found);
+    g_current->streams.push_back(found);
+  }
+  return found;
 }
 
 // Waits for all that the streams of a context were given.

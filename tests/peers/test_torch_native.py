@@ -284,7 +284,6 @@ ERRORS: dict[str, tuple[Callable[[Any], Any], type[Exception]]] = {
     "accelerator": (lambda tt: tt.accelerator.synchronize(), RuntimeError),
     "accelerator index": (lambda tt: tt.accelerator.set_device_index(0), RuntimeError),
     "mps state": (lambda tt: tt.mps.get_rng_state(), RuntimeError),
-    "nvtx": (lambda tt: tt.cuda.nvtx.range_push("x"), RuntimeError),
     "cuda type": (lambda tt: tt.set_default_tensor_type(tt.cuda.FloatTensor), TypeError),
     "cuda type name": (lambda tt: tt.set_default_tensor_type("torch.cuda.FloatTensor"), TypeError),
     "make_tensor": (

@@ -93,6 +93,11 @@ def test_faults() -> None:
     run_tests(FOLDER / "faults.py", STANDIN_DEVICES="3", **need_standin())
 
 
+@pytest.mark.parametrize("cases", ["interop_cases.py", "pinned_cases.py"])
+def test_other_libraries_and_pinned_memory(cases: str) -> None:
+    run_tests(FOLDER / cases, **need_standin())
+
+
 def test_twins() -> None:
     run_tests(FOLDER / "twin_cases.py", **need_standin())
 
@@ -276,6 +281,22 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), (x + x).tolist())
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_forked_process_may_not_use_it() -> None:
     assert run("-W", "ignore", "-c", FORKED, **need_standin()).stdout == "7 [2.0, 2.0]\n"
+
+
+PINNED = """
+import os, tinyt
+x = tinyt.ones(2).pin_memory()
+child = os.fork()
+if not child:
+    y = tinyt.ones(2).pin_memory()
+    os._exit(7 if x.is_pinned() and not y.is_pinned() and (x + y).tolist() == [2, 2] else 1)
+print(x.is_pinned(), os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_process_pins_nothing() -> None:
+    assert run("-W", "ignore", "-c", PINNED, **need_standin()).stdout == "True 7\n"
 
 
 CURRENT = """

@@ -21,7 +21,7 @@ PYTHON_LAYERS = [
     {"_core"},
     {"_tensor", "_autograd", "_capture", "forks"},
     {"absent", "config", "dtypes", "formats", "imports", "memory", "nesting", "printing"}
-    | {"version"},
+    | {"nvtx_library", "version"},
     {"testing.reference"},
     {"tensor"},
     {"random", "return_types", "decompositions"},

@@ -176,8 +176,6 @@ def test_errors_end_a_profile() -> None:
         profile(activities=[ProfilerActivity.CUDA])
     with pytest.warns(UserWarning, match="CUDA is not available"):
         autograd_profiler.profile(use_cuda=True)
-    with pytest.raises(RuntimeError, match="NVTX"), autograd_profiler.emit_nvtx():
-        pass
     assert profiler.supported_activities() == {ProfilerActivity.CPU}
 
 

@@ -33,6 +33,7 @@ from tinyt.autograd.profiler_util import (
 )
 from tinyt.dtypes import ALL
 from tinyt.forks import moment_lock
+from tinyt.nvtx_library import nvtx_library
 
 __all__ = [
     "EventList",
@@ -65,12 +66,21 @@ class _Session:
 
 _lock = moment_lock()
 _session: _Session | None = None
+_nvtx: Any = None  # the library, in a block of emit_nvtx
+
+
+def _name_ranges() -> None:
+    """Lets the tape and optimisers name what they do where somebody looks."""
+    is_seen = _session is not None or _nvtx is not None
+    tape.profile_range = record_function if is_seen else None
+    name_backward(is_seen)
 
 
 class record_function(ContextDecorator):
     """A block (or function) that a profile shows as an event of this name.
 
-    Without a profile it costs a few attribute lookups.
+    In a block of `emit_nvtx` it is a range of NVTX, too. Without either it costs a few attribute
+    lookups.
 
     Args:
         name: what the event is called.
@@ -80,10 +90,13 @@ class record_function(ContextDecorator):
     def __init__(self, name: str, args: str | None = None) -> None:
         self.name, self.args = name, args
         self._session: _Session | None = None
+        self._nvtx: Any = None
         self._begin = 0
 
     def __enter__(self) -> record_function:
-        self._session = _session
+        self._session, self._nvtx = _session, _nvtx
+        if self._nvtx is not None:
+            self._nvtx.nvtxRangePushA(self.name.encode())
         if self._session is not None:
             self._begin = _core.profile_clock()
         return self
@@ -94,6 +107,9 @@ class record_function(ContextDecorator):
             end = _core.profile_clock()
             mark = _Mark(self.name, self._begin, end, _core.profile_thread())
             session.marks.append(mark)
+        nvtx, self._nvtx = self._nvtx, None
+        if nvtx is not None:
+            nvtx.nvtxRangePop()
 
     def _recreate_cm(self) -> record_function:
         """A decorated function may call itself: each call has a block of its own."""
@@ -163,8 +179,7 @@ class profile:
         with _lock:
             _core.start_profile(self.record_shapes)
             self._session = _session = _Session()
-            tape.profile_range = record_function
-            name_backward(True)
+            _name_ranges()
         self.entered = True
         self._begin = _core.profile_clock()
 
@@ -172,8 +187,8 @@ class profile:
         global _session
         self._end = _core.profile_clock()
         with _lock:
-            _session = tape.profile_range = None
-            name_backward(False)
+            _session = None
+            _name_ranges()
             rows = _core.stop_profile()
         session, self._session = self._session, None
         marks = [] if session is None else session.marks
@@ -294,10 +309,37 @@ class _NeedsTool:
         return None
 
 
-class emit_nvtx(_NeedsTool):
-    """RuntimeError: there is no NVTX."""
+class emit_nvtx:
+    """A block in which `record_function`, gradients and optimisers' steps are ranges of NVTX
+    (`tinyt.cuda.nvtx`), which NVIDIA's tools show. Single operations are none.
 
-    _tool = "NVTX"
+    Args:
+        enabled: False: a block that does nothing.
+        record_shapes: PyTorch's; not shown.
+
+    RuntimeError where there is no NVTX, and in another such block.
+    """
+
+    def __init__(self, enabled: bool = True, record_shapes: bool = False) -> None:
+        self.enabled = enabled
+
+    def __enter__(self) -> emit_nvtx:
+        global _nvtx
+        if self.enabled:
+            found = nvtx_library()
+            with _lock:
+                if _nvtx is not None:
+                    raise RuntimeError("NVTX annotation context manager is not reentrant")
+                _nvtx = found
+                _name_ranges()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        global _nvtx
+        if self.enabled:
+            with _lock:
+                _nvtx = None
+                _name_ranges()
 
 
 class emit_itt(_NeedsTool):

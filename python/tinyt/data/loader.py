@@ -7,8 +7,10 @@ from functools import partial
 from itertools import repeat
 from typing import Any
 
+from tinyt import _core
 from tinyt.data.dataset import Dataset, IterableDataset
 from tinyt.data.fetch import Fetcher
+from tinyt.data.pinning import PinnedFetcher
 from tinyt.data.samplers import BatchSampler, RandomSampler, SequentialSampler
 from tinyt.data.workers import Job, LoaderIterator, ThreadedIterator
 from tinyt.ops import randint
@@ -60,7 +62,8 @@ class DataLoader:
             `drop_last`.
         num_workers: threads that make batches ahead of time; 0: the calling thread does.
         collate_fn: joins a list of samples; `default_collate` by default.
-        pin_memory: accepted, no effect: it speeds up copies to a GPU.
+        pin_memory: whether batches are in pinned memory (`Tensor.pin_memory`), from which
+            `to("cuda", non_blocking=True)` copies on its own; no effect where no CUDA device opens.
         drop_last: whether a last batch that is short is left out.
         timeout: seconds to wait for a batch of a worker; 0: for ever.
         worker_init_fn: called in each worker with its number.
@@ -68,7 +71,7 @@ class DataLoader:
         generator: source of randomness; the default generator if None.
         prefetch_factor: batches that each worker makes ahead; 2 by default.
         persistent_workers: whether the threads are kept from one pass to the next.
-        pin_memory_device: as `pin_memory`.
+        pin_memory_device: accepted, no effect: pinned memory is for all CUDA devices.
         in_order: False gives the batches of workers as they come.
         seed: shorthand for a generator of its own with this seed; excludes `generator`.
 
@@ -198,7 +201,8 @@ class DataLoader:
             self.batch_sampler is not None,
             self.drop_last,
         )
-        return lambda dataset: Fetcher(dataset, collate, batched, drop_last)
+        kind = PinnedFetcher if self.pin_memory and _core.has_pinned_memory() else Fetcher
+        return lambda dataset: kind(dataset, collate, batched, drop_last)
 
     def _visits(self) -> Any:
         return self.sampler if self.batch_sampler is None else self.batch_sampler

@@ -27,8 +27,8 @@ OP_TABLE = _core.op_table()
 class Placement(TypedDict, total=False):
     """What PyTorch's creation functions take beside sizes and dtype.
 
-    There is one memory layout and one kind of memory, so ``layout`` must be strided and
-    ``pin_memory`` changes nothing.
+    There is one memory layout, so ``layout`` must be strided. ``pin_memory``: in memory that CUDA
+    devices copy from on their own; it changes nothing where there is none.
     """
 
     device: Any
@@ -49,13 +49,43 @@ def placed(op: str, x: Tensor, place: Placement) -> Tensor:
     if layout is not None and str(layout).rpartition(".")[2] != "strided":
         raise RuntimeError(f"{op}: layout must be strided, got {layout}")
     x = x if where is None else on_device(x, where)
+    x = pinned(op, x) if place.get("pin_memory") else x
     return x.requires_grad_() if place.get("requires_grad") else x
 
 
-def on_device(x: Tensor, where: str | int | device) -> Tensor:
-    """A tensor on a device: itself where it is there."""
+def on_device(x: Tensor, where: str | int | device, later: bool = False) -> Tensor:
+    """A tensor on a device: itself where it is there.
+
+    ``later``: a copy from pinned memory to a CUDA device may be under way, and so may one from it,
+    which is made in pinned memory.
+    """
     number = _tensor.number_of_device(where)
-    return x if _tensor.number_of_device(x.device) == number else prim.to_device(x, number)
+    if _tensor.number_of_device(x.device) == number:
+        return x
+    if not later:
+        return prim.to_device(x, number)
+    with _core.CopyScope(number == 0 and x.is_cuda, True):
+        return prim.to_device(x, number)
+
+
+def pinned(op: str, x: Tensor) -> Tensor:
+    """A tensor in memory that CUDA devices copy from on their own: itself where it is there, where
+    no such device opens, and in a recording."""
+    if _core.is_recording() or not _core.has_pinned_memory() or _core.is_pinned(x):
+        return x
+    if not x.is_cpu:
+        raise RuntimeError(
+            f"{op}: only tensors of the CPU can be pinned, this one is on {x.device}; use cpu()"
+        )
+    with _core.CopyScope(True, False):
+        made: Tensor = prim.copy(x)
+        made.data_ptr()  # what `lazy` has put off is made now
+    if x.numel() and not _core.is_pinned(made):
+        raise _core.OutOfMemoryError(
+            f"{op}: CUDA's driver has no pinned memory for {x.numel() * x.element_size()} bytes; "
+            "free some, or do without pin_memory"
+        )
+    return made
 
 
 def has_float64(where: str | device | None = None) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
-from tinyt import _tensor
+from tinyt import _core, _tensor
 from tinyt._tensor import TensorBase
 from tinyt._tensor import device as Device
 from tinyt._tensor import dtype as DType
@@ -64,8 +64,14 @@ def clone(input: Tensor, *, memory_format: Format | None = None) -> Tensor:
 
 @method
 def copy_(self: Tensor, src: Tensor | Scalar, non_blocking: bool = False) -> Tensor:
-    """Writes ``src`` (broadcast, converted) into this tensor."""
-    return self._assign(src)
+    """Writes ``src`` (broadcast, converted) into this tensor.
+
+    ``non_blocking``: from pinned memory to a CUDA device the copy may be under way.
+    """
+    if not non_blocking:
+        return self._assign(src)
+    with _core.CopyScope(False, True):
+        return self._assign(src)
 
 
 @method
@@ -88,9 +94,9 @@ def zero_(input: Tensor) -> Tensor:
 
 def _parse_to(
     args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[DType | None, str | int | Device | None, bool, Format | None]:
-    """(dtype, device, copy, memory_format) of PyTorch's forms of ``to``: a dtype, a device and a
-    dtype, or another tensor, then ``non_blocking`` and ``copy``."""
+) -> tuple[DType | None, str | int | Device | None, bool, bool, Format | None]:
+    """(dtype, device, non_blocking, copy, memory_format) of PyTorch's forms of ``to``: a dtype, a
+    device and a dtype, or another tensor, then ``non_blocking`` and ``copy``."""
     args = tuple(map(as_dtype, args))
     kwargs = {name: as_dtype(value) for name, value in kwargs.items()}
     names = ["device", "dtype"]
@@ -118,20 +124,27 @@ def _parse_to(
             raise TypeError(f"to: {given[name]!r} is no {name}")
     target = given["tensor"].dtype if "tensor" in given else given.get("dtype")
     where = given["tensor"].device if "tensor" in given else given.get("device")
-    return target, where, bool(given.get("copy")), given.get("memory_format")
+    later, copy = bool(given.get("non_blocking")), bool(given.get("copy"))
+    return target, where, later, copy, given.get("memory_format")
 
 
 @method
 def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """The tensor in another dtype or on another device; itself when nothing changes.
 
-    ``to(dtype)``, ``to(device, dtype)`` or ``to(tensor)``, each with ``non_blocking`` (ignored),
-    ``copy`` (always a new tensor) and ``memory_format``.
+    ``to(dtype)``, ``to(device, dtype)`` or ``to(tensor)``, each with ``non_blocking``, ``copy``
+    (always a new tensor) and ``memory_format``.
+
+    ``non_blocking``: a copy from pinned memory (`pin_memory`) to a CUDA device may be under way
+    when this returns: leave that memory unchanged until then. So may one from a CUDA device to the
+    CPU, which is made in pinned memory: its elements are there after
+    ``tinyt.accelerator.synchronize()``. Other copies are done.
     """
-    target, where, copy, order = _parse_to(args, kwargs)
+    target, where, later, copy, order = _parse_to(args, kwargs)
+    in_format = order not in (None, preserve_format)
     out = to_dtype(self, target)
-    out = out if where is None else on_device(out, where)
-    if order not in (None, preserve_format):
+    out = out if where is None else on_device(out, where, later and not in_format)
+    if in_format:
         return _in_format("to", out, order, copy and out is self)
     return prim.copy(out) if copy and out is self else out
 
@@ -202,10 +215,10 @@ def cuda(
 
     Args:
         device: a number among CUDA's devices, a name or a device.
-        non_blocking: taken; changes nothing.
+        non_blocking: whether the copy may be under way (`to`).
         memory_format: of the result.
     """
-    return to(self, cuda_device(device), memory_format=memory_format)
+    return to(self, cuda_device(device), non_blocking=non_blocking, memory_format=memory_format)
 
 
 def _converter(name: str, target: str) -> None:

@@ -67,6 +67,8 @@ cdef extern from "devices.h" namespace "tinyt":
     int64_t swap_creation_device(int64_t)
     cbool is_on_host(const CTensor&)
     size_t address_of(const CTensor&)
+    cbool is_on_cuda(const CTensor&)
+    void let_stream_wait(const CTensor&, int64_t) except +raise_python_error
     CTensor host_copy(const CTensor&) except +raise_python_error
 
 
@@ -318,7 +320,7 @@ cdef extern from "interop.h" namespace "tinyt":
     CTensor from_buffer(PyObject*, cbool) except +raise_python_error
     const char* buffer_format(DType)
     CTensor from_dlpack_capsule(PyObject*) except +raise_python_error
-    object to_dlpack_capsule(const CTensor&, cbool) except +raise_python_error
+    object to_dlpack_capsule(const CTensor&, cbool, cbool) except +raise_python_error
     CTensor from_sequence(PyObject*, int, bint) except +raise_python_error
 
 

@@ -18,7 +18,7 @@ struct DeviceProperties {
 
 // One for all devices of a kind. Kernels, copies and fills of a device run one after another, as
 // they were asked for, maybe after the call has returned; what takes or gives memory of the host
-// has done with it when it returns. Calls come from any thread.
+// has done with it when it returns, but for `copy_later`. Calls come from any thread.
 class Runtime {
  public:
   virtual ~Runtime() = default;
@@ -43,6 +43,13 @@ class Runtime {
   // offset), and the two do not overlap.
   virtual void copy(const Buffer& to, size_t to_place, const Buffer& from, size_t from_place,
                     size_t bytes) = 0;
+  // The same where the caller does not use memory of the host before it has waited for the device:
+  // this may return while the device still reads or writes it. Memory that the runtime itself gives
+  // for that (pinned memory) may be released meanwhile. Most copy at once.
+  virtual void copy_later(const Buffer& to, size_t to_place, const Buffer& from, size_t from_place,
+                          size_t bytes) {
+    copy(to, to_place, from, from_place, bytes);
+  }
   virtual void fill(const Buffer& to, size_t place, size_t bytes, uint8_t value) = 0;
   virtual void synchronise(int index) = 0;
 };

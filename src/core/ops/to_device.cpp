@@ -7,6 +7,15 @@
 
 namespace tinyt {
 
+namespace {
+
+thread_local bool t_copies_later = false;
+
+}  // namespace
+
+LaterCopies::LaterCopies() : outer_(t_copies_later) { t_copies_later = true; }
+LaterCopies::~LaterCopies() { t_copies_later = outer_; }
+
 Buffer memory_of(const Tensor& x) {
   return x.storage().buffer.part(static_cast<size_t>(x.offset()) * x.itemsize(),
                                  static_cast<size_t>(x.numel()) * x.itemsize());
@@ -20,7 +29,11 @@ void copy_bytes(const Buffer& to, const Buffer& from, size_t bytes) {
   }
   // The host's memory is known to every runtime, that of others to their own.
   const Device device = to.device == Device{} ? from.device : to.device;
-  runtime_of(device).copy(to, 0, from, 0, bytes);
+  Runtime& runtime = runtime_of(device);
+  if (t_copies_later)
+    runtime.copy_later(to, 0, from, 0, bytes);
+  else
+    runtime.copy(to, 0, from, 0, bytes);
 }
 
 void copy_between(const Tensor& from, const Tensor& to) {

@@ -16,4 +16,17 @@ Buffer memory_of(const Tensor& x);
 // Bytes of one device, or of that and the host.
 void copy_bytes(const Buffer& to, const Buffer& from, size_t bytes);
 
+// For its lifetime copies that this thread asks for may be under way when they return
+// (`Runtime::copy_later`): `non_blocking=True`.
+class LaterCopies {
+ public:
+  LaterCopies();
+  ~LaterCopies();
+  LaterCopies(const LaterCopies&) = delete;
+  LaterCopies& operator=(const LaterCopies&) = delete;
+
+ private:
+  bool outer_;
+};
+
 }  // namespace tinyt

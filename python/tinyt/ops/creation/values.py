@@ -11,6 +11,7 @@ from tinyt._capture import SymScalar
 from tinyt._tensor import dtype as DType
 from tinyt.dtypes import ALL, as_dtype
 from tinyt.ops.common import Placement, on_creation_device, placed, to_dtype
+from tinyt.ops.creation.cuda_arrays import consumer_stream, from_cuda_array, is_cuda_array
 from tinyt.tensor import Tensor, method, prim, set_maker
 
 if TYPE_CHECKING:
@@ -22,10 +23,11 @@ _MOST_NESTED = 64  # levels of lists, as a tensor has at most so many dimensions
 def tensor(data: Any, *, dtype: DType | None = None, **place: Unpack[Placement]) -> Tensor:
     """A new tensor with a copy of ``data``: a number, nested lists or tuples, or an array.
 
-    Arrays are what NumPy, pandas, PyTorch and other libraries with ``__array__``, ``__dlpack__`` or
-    buffers make, and may stand among the lists, as 0-d tensors may among the numbers. Floats give
-    the default dtype, integers int64, bools bool; together, what they promote to. ValueError where
-    nested lengths differ, TypeError for other data.
+    Arrays are what NumPy, pandas, PyTorch and other libraries with ``__array__``, ``__dlpack__``,
+    ``__cuda_array_interface__`` or buffers make, and may stand among the lists, as 0-d tensors may
+    among the numbers. Floats give the default dtype, integers int64, bools bool; together, what
+    they promote to. Arrays of a device stay there. ValueError where nested lengths differ,
+    TypeError for other data.
     """
     return placed("tensor", _copied(data, dtype), place)
 
@@ -41,8 +43,14 @@ def _copied(data: Any, dtype: DType | None) -> Tensor:
     if getattr(data, "ndim", 1) == 0 and hasattr(data, "item") and not _is_foreign(data):
         return _from_numpy_scalar(data, dtype)
     x = to_dtype(_from_array(data), dtype)
-    moved = on_creation_device(x)
+    moved = _at_home(x)
     return prim.copy(x) if moved is x else moved
+
+
+def _at_home(x: Tensor) -> Tensor:
+    """What was made over an array's memory, where this thread makes tensors; one over memory of a
+    device stays there."""
+    return on_creation_device(x) if x.is_cpu else x
 
 
 def _from_lists(data: Any, dtype: DType | None) -> Tensor:
@@ -61,7 +69,10 @@ def _from_lists(data: Any, dtype: DType | None) -> Tensor:
 def _is_array(data: Any) -> bool:
     """Of a protocol for arrays; sizes that are followed have NumPy's, too."""
     return (
-        hasattr(data, "__array__") or hasattr(data, "__dlpack__") or _is_interface(data)
+        hasattr(data, "__array__")
+        or hasattr(data, "__dlpack__")
+        or _is_interface(data)
+        or is_cuda_array(data)
     ) and not isinstance(data, (SymScalar, type))
 
 
@@ -71,8 +82,8 @@ def _is_interface(data: Any) -> bool:
 
 
 def _is_foreign(data: Any) -> bool:
-    """Whether an array is another library's than NumPy's, with DLPack."""
-    return hasattr(data, "__dlpack__") and not _is_interface(data)
+    """Whether an array is another library's than NumPy's, with DLPack or on a CUDA device."""
+    return is_cuda_array(data) or (hasattr(data, "__dlpack__") and not _is_interface(data))
 
 
 def _deeper(depth: int) -> int:
@@ -93,6 +104,8 @@ def _as_lists(data: Any, depth: int = 0) -> Any:
 
 def _from_array(data: Any) -> Tensor:
     """A tensor over an array's memory; over a copy where no tensor can lie over it."""
+    if is_cuda_array(data):
+        return from_cuda_array(data)
     if _is_foreign(data):
         return from_dlpack(data.detach() if getattr(data, "requires_grad", False) else data)
     if not _has_buffer(data):
@@ -177,8 +190,8 @@ def as_tensor(data: Any, dtype: DType | None = None, device: Any = None) -> Tens
     """``data`` as a tensor; shares memory with tensors and arrays where it can."""
     if isinstance(data, Tensor):
         return placed("as_tensor", to_dtype(data, dtype), {"device": device})
-    if _is_array(data) and getattr(data, "ndim", 0) > 0:
-        held = on_creation_device(to_dtype(_from_array(data), dtype))
+    if is_cuda_array(data) or (_is_array(data) and getattr(data, "ndim", 0) > 0):
+        held = _at_home(to_dtype(_from_array(data), dtype))
         return placed("as_tensor", held, {"device": device})
     return tensor(data, dtype=dtype, device=device)
 
@@ -201,6 +214,8 @@ def asarray(
         source = obj if requires_grad and obj.requires_grad else obj.detach()
     elif hasattr(obj, "viewed_as"):  # a storage
         source = obj.viewed_as(dtype)
+    elif is_cuda_array(obj):
+        source = from_cuda_array(obj)
     elif getattr(obj, "ndim", 0) > 0 or isinstance(obj, (memoryview, bytearray)):
         if _has_buffer(obj):
             source = _tensor.from_buffer_object(obj, copy is not False)
@@ -214,7 +229,7 @@ def asarray(
         return tensor(obj, dtype=dtype, **place)
     out = to_dtype(source, dtype)
     if device is None and not isinstance(obj, Tensor):
-        out = on_creation_device(out)
+        out = _at_home(out)
     if copy is False and out is not source:
         raise ValueError(f"asarray: {source.dtype.name} to {out.dtype.name} needs a copy")
     return placed("asarray", prim.copy(out) if copy and out is source else out, place)
@@ -274,12 +289,22 @@ def frombuffer(
 
 
 def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
-    """A tensor over the memory of any object with ``__dlpack__`` (or a capsule); or a copy."""
+    """A tensor over the memory of any object with ``__dlpack__`` (or a capsule); or a copy.
+
+    Memory of the CPU, or of a CUDA device: what that is asked for next waits for the object's
+    stream. A capsule tells of no stream; who brings one sees to it that its elements are there.
+
+    Raises:
+        DeviceError: memory of another kind of device, or of a CUDA device that is not there.
+        ValueError: strides that no tensor has, elements that are not aligned.
+        TypeError: elements that tinyt has no dtype for.
+    """
     if hasattr(ext_tensor, "__dlpack__"):
+        told = consumer_stream(ext_tensor)
         try:
-            capsule = ext_tensor.__dlpack__(max_version=(1, 0))
+            capsule = ext_tensor.__dlpack__(max_version=(1, 0), **told)
         except TypeError:
-            capsule = ext_tensor.__dlpack__()
+            capsule = ext_tensor.__dlpack__(**told)
     else:
         capsule = ext_tensor
     shared = _tensor.from_capsule(capsule)

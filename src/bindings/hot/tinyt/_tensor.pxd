@@ -27,6 +27,7 @@ cdef class TensorBase:
     cdef object _number(self, str what)
     cdef object _real_item(self, str what)
     cdef _check_strides(self, int flags)
+    cdef _check_stream(self, stream, bint on_host)
 
 
 cdef list DTYPES

@@ -441,26 +441,53 @@ cdef class TensorBase:
     def __dlpack_device__(self):
         """(device type, device number) of the DLPack protocol: of a device that a library has
         brought, the type of those without a number of their own."""
-        return (1, 0) if is_on_host(self.t) else (12, self.device.index)
+        if is_on_host(self.t):
+            return (1, 0)
+        return (2 if is_on_cuda(self.t) else 12, self.device.index)
 
     def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
-        """A DLPack capsule that shares the memory (or a copy's)."""
+        """A DLPack capsule that shares the memory (or a copy's) of the CPU or a CUDA device.
+
+        ``stream``, for CUDA: the consumer's, which waits for the tensor: None or 1 for the legacy
+        default stream, 2 for the thread's, -1 for none, else its handle. ``dl_device``: that of the
+        tensor, or (1, 0), the CPU, for a copy there unless ``copy`` is False.
+
+        BufferError for tensors that require grad and for other devices.
+        """
         if edge_of(self) is not None:
             raise BufferError("__dlpack__: the tensor requires grad; use detach() first")
-        if stream is not None:
-            raise BufferError(f"__dlpack__: the CPU has no streams, got {stream}")
-        if dl_device is not None and tuple(dl_device) != (1, 0):
-            raise BufferError(f"__dlpack__: only the CPU (1, 0) is supported, got {dl_device}")
-        if not is_on_host(self.t):
-            raise BufferError(f"__dlpack__: only the CPU's tensors can be shared, this one is on "
-                              f"{self.device}")
+        on_host, on_cuda = is_on_host(self.t), is_on_cuda(self.t)
+        if not on_host and not on_cuda:
+            raise BufferError(f"__dlpack__: only tensors of the CPU and of CUDA can be shared, this "
+                              f"one is on {self.device}; use cpu()")
+        wanted = self.__dlpack_device__() if dl_device is None else tuple(dl_device)
+        to_host = on_cuda and wanted == (1, 0)
+        if wanted != self.__dlpack_device__() and not to_host:
+            known = "the CPU (1, 0)" if on_host else f"{self.device} or the CPU (1, 0)"
+            raise BufferError(f"__dlpack__: only {known} is supported, got {dl_device}")
+        if to_host and copy is False:
+            raise BufferError("__dlpack__: the CPU needs a copy, which copy=False forbids")
+        self._check_stream(stream, on_host)
         refuse_reading("__dlpack__", self)
         version = () if max_version is None else tuple(max_version)
         if max_version is not None and len(version) != 2:
             raise BufferError(f"__dlpack__: max_version must be two numbers, got {max_version!r}")
         versioned = len(version) == 2 and version[0] >= 1
-        source = run_one(OP_COPY, self, Attrs()) if copy else self
-        return to_dlpack_capsule((<TensorBase>source).t, versioned)
+        source = self.cpu() if to_host else run_one(OP_COPY, self, Attrs()) if copy else self
+        if on_cuda and not to_host and stream != -1:
+            let_stream_wait((<TensorBase>source).t, 1 if stream is None else stream)
+        legacy = on_cuda and not to_host and stream in (None, 1)
+        return to_dlpack_capsule((<TensorBase>source).t, versioned, legacy)
+
+    cdef _check_stream(self, stream, bint on_host):
+        """Refuses what is no stream of the tensor's device."""
+        if stream is not None and (isinstance(stream, bool) or not isinstance(stream, int)):
+            raise TypeError(f"__dlpack__: stream must be an int or None, got {stream!r}")
+        if on_host and stream not in (None, -1):
+            raise BufferError(f"__dlpack__: the CPU has no streams, got {stream}")
+        if stream is not None and (stream == 0 or stream < -1):
+            raise BufferError(f"__dlpack__: {stream} is no stream of CUDA: 1 is the legacy default "
+                              "stream, 2 the thread's, -1 none")
 
     # ---- operators
     def __add__(self, other): return binary(OP_ADD, self, other)
