@@ -7,6 +7,7 @@
 #include "core/base/fork.h"
 #include "core/base/parallel.h"
 #include "core/memory/device_cache.h"
+#include "cuda/current.h"
 #include "cuda/hand_kernels.h"
 
 namespace tinyt::cuda {
@@ -21,27 +22,6 @@ Address address_in(const Buffer& buffer, size_t place) {
 }
 
 }  // namespace
-
-// Makes a device's context the thread's, and at the end what was: another library may have one.
-class CudaDriver::Current {
- public:
-  Current(const Api& api, const CudaDevice& device) : api_(api) {
-    check(api_, api_.cuCtxGetCurrent(&before_), "cuCtxGetCurrent");
-    if (before_ == device.context) return;
-    check(api_, api_.cuCtxSetCurrent(device.context), "cuCtxSetCurrent");
-    is_other_ = true;
-  }
-  ~Current() {
-    if (is_other_) api_.cuCtxSetCurrent(before_);
-  }
-  Current(const Current&) = delete;
-  Current& operator=(const Current&) = delete;
-
- private:
-  const Api& api_;
-  Context before_ = nullptr;
-  bool is_other_ = false;
-};
 
 // ---- devices
 
@@ -93,6 +73,7 @@ CudaDriver::CudaDevice& CudaDriver::device(int index) {
   const Current current(api_, found);
   if (found.stream == nullptr)
     check(api_, api_.cuStreamCreate(&found.stream, kNonBlocking), "cuStreamCreate");
+  found.work = std::make_unique<DeviceWork>(api_, found.context, found.stream);
   check(api_, api_.cuEventCreate(&found.turn, kWithoutTimes), "cuEventCreate");
   return found;
 }
@@ -128,7 +109,9 @@ void CudaDriver::free(const Buffer& buffer) noexcept {
   // A child of a fork, and a process that has lost its device, keep what they cannot give back.
   if (fork_count() != forks_) return;
   try {
-    const Current current(api_, device(buffer.device.index));
+    CudaDevice& on = device(buffer.device.index);
+    const Current current(api_, on);
+    on.work->send();
     api_.cuMemFree(address_in(buffer, 0));
   } catch (const Error&) {
   }
@@ -139,6 +122,7 @@ template <class F>
 void CudaDriver::enqueue(int index, const char* name, const F& call) {
   CudaDevice& on = device(index);
   const Current current(api_, on);
+  on.work->send();
   Status status = call(on.stream);
   if (status == kOutOfMemory) [[unlikely]] {
     memory::cache_of(device_at(index)).empty_cache();
@@ -185,10 +169,10 @@ void CudaDriver::copy_bytes(const Buffer& to, size_t to_place, const Buffer& fro
                                     address_in(from, from_place), bytes, stream);
     });
     wait(from.device.index);
-  } else {
+  } else if (const Address target = address_in(to, to_place), source = address_in(from, from_place);
+             !device(from.device.index).work->keep_copy(target, source, bytes)) {
     enqueue(from.device.index, "cuMemcpyDtoDAsync", [&](Stream stream) {
-      return api_.cuMemcpyDtoDAsync(address_in(to, to_place), address_in(from, from_place), bytes,
-                                    stream);
+      return api_.cuMemcpyDtoDAsync(target, source, bytes, stream);
     });
   }
 }
@@ -198,9 +182,11 @@ void CudaDriver::wait_for(CudaDevice& waiting, CudaDevice& other) {
   const std::lock_guard<std::mutex> lock(turns_);
   {
     const Current current(api_, other);
+    other.work->send();
     check(api_, api_.cuEventRecord(other.turn, other.stream), "cuEventRecord");
   }
   const Current current(api_, waiting);
+  waiting.work->send();
   check(api_, api_.cuStreamWaitEvent(waiting.stream, other.turn, 0), "cuStreamWaitEvent");
 }
 
@@ -245,6 +231,7 @@ void CudaDriver::copy_to_peer(const Buffer& to, size_t to_place, const Buffer& f
 
 void CudaDriver::fill(const Buffer& to, size_t place, size_t bytes, uint8_t value) {
   if (bytes == 0) return;
+  if (device(to.device.index).work->keep_fill(address_in(to, place), bytes, value)) return;
   enqueue(to.device.index, "cuMemsetD8Async", [&](Stream stream) {
     return api_.cuMemsetD8Async(address_in(to, place), value, bytes, stream);
   });
@@ -259,6 +246,7 @@ void CudaDriver::wait(int index) {
   }
   {
     const Current current(api_, on);
+    on.work->send();
     check(api_, api_.cuStreamSynchronize(on.stream), "cuStreamSynchronize");
   }
   for (const auto& [number, copy] : sources) check_source(index, number, copy);
@@ -284,11 +272,12 @@ void CudaDriver::launch(gpu::BuiltKernel& built, int index, std::span<const Buff
                         std::span<const int64_t> words, int64_t threads) {
   const auto group = static_cast<int>(gpu::kGroupThreads);
   launch_blocks(built, index, {ceil_div(threads, gpu::kGroupThreads), group, 0}, memory,
-                words.data());
+                words.data(), words.size_bytes());
 }
 
 void CudaDriver::launch_blocks(gpu::BuiltKernel& built, int index, const Blocks& blocks,
-                               std::span<const Buffer* const> memory, const void* structure) {
+                               std::span<const Buffer* const> memory, const void* structure,
+                               size_t bytes) {
   auto& kernel = static_cast<CudaKernel&>(built);
   if (blocks.shared_bytes > kernel.shared_bytes) {
     const Current current(api_, device(index));
@@ -301,14 +290,16 @@ void CudaDriver::launch_blocks(gpu::BuiltKernel& built, int index, const Blocks&
   SmallVec<Address, 16> addresses;
   for (const Buffer* buffer : memory)
     addresses.push_back(reinterpret_cast<Address>(buffer->handle));
-  SmallVec<void*, 16> arguments;
-  for (Address& address : addresses) arguments.push_back(&address);
-  arguments.push_back(const_cast<void*>(structure));  // which is not written to
+  const LaunchShape shape{static_cast<unsigned>(blocks.count),
+                          static_cast<unsigned>(blocks.threads),
+                          static_cast<unsigned>(blocks.shared_bytes)};
+  if (device(index).work->keep_kernel(kernel.function, shape, {addresses.data(), addresses.size()},
+                                      structure, bytes))
+    return;
+  ArgumentPointers arguments = pointers_to(addresses.data(), addresses.size(), structure);
   enqueue(index, "cuLaunchKernel", [&](Stream stream) {
-    return api_.cuLaunchKernel(kernel.function, static_cast<unsigned>(blocks.count), 1, 1,
-                               static_cast<unsigned>(blocks.threads), 1, 1,
-                               static_cast<unsigned>(blocks.shared_bytes), stream, arguments.data(),
-                               nullptr);
+    return api_.cuLaunchKernel(kernel.function, shape.blocks, 1, 1, shape.threads, 1, 1,
+                               shape.shared_bytes, stream, arguments.data(), nullptr);
   });
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cuda/build.h"
+#include "cuda/device_work.h"
 #include "cuda/library.h"
 #include "cuda/staging.h"
 #include "gpu/driver.h"
@@ -55,7 +56,14 @@ class CudaDriver final : public gpu::Driver {
   int64_t processors(int index) const { return devices_[static_cast<size_t>(index)].processors; }
   // After all that was asked of the device before: with memory, and a structure by value.
   void launch_blocks(gpu::BuiltKernel& kernel, int index, const Blocks& blocks,
-                     std::span<const Buffer* const> memory, const void* structure);
+                     std::span<const Buffer* const> memory, const void* structure, size_t bytes);
+  template <class T>
+  void launch_blocks(gpu::BuiltKernel& kernel, int index, const Blocks& blocks,
+                     std::span<const Buffer* const> memory, const T* structure) {
+    launch_blocks(kernel, index, blocks, memory, structure, sizeof(T));
+  }
+  // Its launches, copies and fills as graphs, unless TINYT_CUDA_GRAPHS is 0.
+  std::unique_ptr<ProgramRuns> program_runs(int index) override;
 
  protected:
   void copy_bytes(const Buffer& to, size_t to_place, const Buffer& from, size_t from_place,
@@ -80,8 +88,10 @@ class CudaDriver final : public gpu::Driver {
     // the number of the last copy.
     std::map<int, uint64_t> sources;
     std::unique_ptr<Staging> staging = std::make_unique<Staging>();
+    std::unique_ptr<DeviceWork> work;
   };
   class Current;
+  class Runs;
 
   void add_device(int number);
   void require_own_process() const;

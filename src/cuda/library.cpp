@@ -117,7 +117,19 @@ Libraries opened_libraries() {
   return {driver, compiler, version_of(compiler), architectures_of(compiler)};
 }
 
-// What all that follows in this process returns once it was returned: the context is gone.
+}  // namespace
+
+void set_compilers(const std::string& text) {
+  CompilerPaths& paths = compiler_paths();
+  const std::lock_guard<ForkSafeMutex> lock(paths.mutex);
+  paths.lines = text;
+}
+
+const Libraries& libraries() {
+  static const Libraries& found = *new Libraries(opened_libraries());
+  return found;
+}
+
 bool is_lost(Status status) {
   constexpr Status kLost[] = {
       4,    // deinitialised
@@ -139,19 +151,6 @@ bool is_lost(Status status) {
       999,  // unknown
   };
   return std::ranges::find(kLost, status) != std::end(kLost);
-}
-
-}  // namespace
-
-void set_compilers(const std::string& text) {
-  CompilerPaths& paths = compiler_paths();
-  const std::lock_guard<ForkSafeMutex> lock(paths.mutex);
-  paths.lines = text;
-}
-
-const Libraries& libraries() {
-  static const Libraries& found = *new Libraries(opened_libraries());
-  return found;
 }
 
 void check(const Api& api, Status status, const char* call) {
