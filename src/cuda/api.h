@@ -71,24 +71,24 @@ struct FillNode {  // CUDA_MEMSET_NODE_PARAMS
 };
 static_assert(sizeof(FillNode) == 40 && offsetof(FillNode, width) == 24);
 
-#define TINYT_CUDA_GRAPH_FUNCTIONS(F)                                                      \
-  F(cuGraphCreate, cuGraphCreate, (GraphHandle*, unsigned))                                \
-  F(cuGraphDestroy, cuGraphDestroy, (GraphHandle))                                         \
-  F(cuGraphAddKernelNode, cuGraphAddKernelNode_v2,                                         \
-    (GraphNode*, GraphHandle, const GraphNode*, size_t, const KernelNode*))                \
-  F(cuGraphAddMemcpyNode, cuGraphAddMemcpyNode,                                            \
-    (GraphNode*, GraphHandle, const GraphNode*, size_t, const CopyNode*, Context))         \
-  F(cuGraphAddMemsetNode, cuGraphAddMemsetNode,                                            \
-    (GraphNode*, GraphHandle, const GraphNode*, size_t, const FillNode*, Context))         \
-  F(cuGraphInstantiate, cuGraphInstantiateWithFlags,                                       \
-    (GraphExec*, GraphHandle, unsigned long long))                                         \
-  F(cuGraphExecKernelNodeSetParams, cuGraphExecKernelNodeSetParams_v2,                     \
-    (GraphExec, GraphNode, const KernelNode*))                                             \
-  F(cuGraphExecMemcpyNodeSetParams, cuGraphExecMemcpyNodeSetParams,                        \
-    (GraphExec, GraphNode, const CopyNode*, Context))                                      \
-  F(cuGraphExecMemsetNodeSetParams, cuGraphExecMemsetNodeSetParams,                        \
-    (GraphExec, GraphNode, const FillNode*, Context))                                      \
-  F(cuGraphLaunch, cuGraphLaunch, (GraphExec, Stream))                                     \
+#define TINYT_CUDA_GRAPH_FUNCTIONS(F)                                              \
+  F(cuGraphCreate, cuGraphCreate, (GraphHandle*, unsigned))                        \
+  F(cuGraphDestroy, cuGraphDestroy, (GraphHandle))                                 \
+  F(cuGraphAddKernelNode, cuGraphAddKernelNode_v2,                                 \
+    (GraphNode*, GraphHandle, const GraphNode*, size_t, const KernelNode*))        \
+  F(cuGraphAddMemcpyNode, cuGraphAddMemcpyNode,                                    \
+    (GraphNode*, GraphHandle, const GraphNode*, size_t, const CopyNode*, Context)) \
+  F(cuGraphAddMemsetNode, cuGraphAddMemsetNode,                                    \
+    (GraphNode*, GraphHandle, const GraphNode*, size_t, const FillNode*, Context)) \
+  F(cuGraphInstantiate, cuGraphInstantiateWithFlags,                               \
+    (GraphExec*, GraphHandle, unsigned long long))                                 \
+  F(cuGraphExecKernelNodeSetParams, cuGraphExecKernelNodeSetParams_v2,             \
+    (GraphExec, GraphNode, const KernelNode*))                                     \
+  F(cuGraphExecMemcpyNodeSetParams, cuGraphExecMemcpyNodeSetParams,                \
+    (GraphExec, GraphNode, const CopyNode*, Context))                              \
+  F(cuGraphExecMemsetNodeSetParams, cuGraphExecMemsetNodeSetParams,                \
+    (GraphExec, GraphNode, const FillNode*, Context))                              \
+  F(cuGraphLaunch, cuGraphLaunch, (GraphExec, Stream))                             \
   F(cuGraphExecDestroy, cuGraphExecDestroy, (GraphExec))
 
 // Names as the library has them, of which some have a version.

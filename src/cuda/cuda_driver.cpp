@@ -171,9 +171,8 @@ void CudaDriver::copy_bytes(const Buffer& to, size_t to_place, const Buffer& fro
     wait(from.device.index);
   } else if (const Address target = address_in(to, to_place), source = address_in(from, from_place);
              !device(from.device.index).work->keep_copy(target, source, bytes)) {
-    enqueue(from.device.index, "cuMemcpyDtoDAsync", [&](Stream stream) {
-      return api_.cuMemcpyDtoDAsync(target, source, bytes, stream);
-    });
+    enqueue(from.device.index, "cuMemcpyDtoDAsync",
+            [&](Stream stream) { return api_.cuMemcpyDtoDAsync(target, source, bytes, stream); });
   }
 }
 

@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "core/base/error.h"
 #include "cuda/library.h"
 
 namespace tinyt::cuda {
@@ -39,7 +38,7 @@ void DeviceWork::abandon() noexcept {
   const Lock lock(mutex_);
   try {
     if (depth_ == 1) send_one_by_one();
-  } catch (const Error&) {
+  } catch (...) {  // the run fails with another one
   }
   error_ = nullptr;
   close();
@@ -62,9 +61,8 @@ bool DeviceWork::keep(const F& add) {
 bool DeviceWork::keep_kernel(Function function, const LaunchShape& shape,
                              std::span<const Address> addresses, const void* structure,
                              size_t bytes) {
-  return keep([&](WorkList& list) {
-    list.add_kernel(function, shape, addresses, structure, bytes);
-  });
+  return keep(
+      [&](WorkList& list) { list.add_kernel(function, shape, addresses, structure, bytes); });
 }
 
 bool DeviceWork::keep_copy(Address to, Address from, size_t bytes) {
@@ -84,7 +82,7 @@ void DeviceWork::send_kept() {
   interrupted_ = true;
   try {
     send_one_by_one();
-  } catch (const Error&) {
+  } catch (...) {
     error_ = std::current_exception();
   }
 }

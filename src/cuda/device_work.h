@@ -62,7 +62,7 @@ class DeviceWork {
   std::atomic<std::thread::id> owner_;  // no thread: nobody keeps work
   std::atomic<bool> has_work_{false};
   RunGraphs* graphs_ = nullptr;
-  int depth_ = 0;           // of runs inside runs
+  int depth_ = 0;             // of runs inside runs
   bool interrupted_ = false;  // by another thread
   std::exception_ptr error_;  // of what another thread has sent
   WorkList list_;

@@ -33,8 +33,7 @@ void WorkList::add(const Item& item) {
 }
 
 void WorkList::add_kernel(Function function, const LaunchShape& shape,
-                          std::span<const Address> addresses, const void* structure,
-                          size_t bytes) {
+                          std::span<const Address> addresses, const void* structure, size_t bytes) {
   const size_t first = words_.size();
   words_.insert(words_.end(), addresses.begin(), addresses.end());
   words_.resize(words_.size() + (bytes + kWord - 1) / kWord);
@@ -74,8 +73,8 @@ bool WorkList::is_same(size_t i, const WorkList& other) const {
   const Item &a = items_[i], &b = other.items_[i];
   if (a.kind != Kind::Kernel) return a.to == b.to && a.from == b.from && a.value == b.value;
   const size_t words = a.addresses + (a.bytes + kWord - 1) / kWord;
-  return a.shape == b.shape && std::equal(&words_[a.first], &words_[a.first] + words,
-                                          other.words_.data() + b.first);
+  return a.shape == b.shape &&
+         std::equal(&words_[a.first], &words_[a.first] + words, other.words_.data() + b.first);
 }
 
 }  // namespace tinyt::cuda

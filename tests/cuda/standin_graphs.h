@@ -72,8 +72,8 @@ Status add_node(GraphNode* node, GraphHandle graph, const GraphNode* after, size
                 decltype(GraphNodeTag::work) work) {
   RETURN_IF_FAILED(check_handle(graph));
   if (node == nullptr || (count > 0 && after == nullptr)) return kInvalidValue;
-  auto made = std::make_unique<GraphNodeTag>(
-      GraphNodeTag{graph, {}, graph->nodes.size(), std::move(work)});
+  auto made =
+      std::make_unique<GraphNodeTag>(GraphNodeTag{graph, {}, graph->nodes.size(), std::move(work)});
   for (size_t i = 0; i < count; ++i) {
     if (check_handle(after[i]) != kSuccess || after[i]->graph != graph) return kInvalidValue;
     made->after.push_back(after[i]->number);

@@ -59,6 +59,7 @@ def test_faults() -> None:
     """Of launches one by one; graph_cases.py has those of graphs."""
     more = {"STANDIN_DEVICES": "3", "TINYT_CUDA_GRAPHS": "0"}
     run_tests(FOLDER / "faults.py", **need_standin(), **more)
+    run_tests(FOLDER / "faults.py", "-k", "training and not lost", **need_standin())
 
 
 @pytest.mark.parametrize("order", ["forward", "random"])
