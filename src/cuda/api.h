@@ -15,6 +15,9 @@ using Stream = struct StreamTag*;
 using Event = struct EventTag*;
 using Module = struct ModuleTag*;
 using Function = struct FunctionTag*;
+using GraphHandle = struct GraphTag*;  // CUgraph
+using GraphNode = struct GraphNodeTag*;
+using GraphExec = struct GraphExecTag*;
 
 inline constexpr Status kSuccess = 0, kInvalidValue = 1, kOutOfMemory = 2, kNoDevice = 100,
                         kInvalidDevice = 101, kNotReady = 600;
@@ -32,8 +35,69 @@ inline constexpr int kDeviceOrdinal = 9;  // CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
 // CUfunction_attribute
 inline constexpr int kDynamicShared = 8;  // ..._MAX_DYNAMIC_SHARED_SIZE_BYTES
 
+// ---- graphs: what their nodes do
+
+struct KernelNode {  // CUDA_KERNEL_NODE_PARAMS_v2
+  Function function = nullptr;
+  unsigned grid[3] = {1, 1, 1}, block[3] = {1, 1, 1};
+  unsigned shared_bytes = 0;
+  void** arguments = nullptr;
+  void** extra = nullptr;
+  void* kernel = nullptr;  // where there is no function
+  Context context = nullptr;
+};
+static_assert(sizeof(KernelNode) == 72 && offsetof(KernelNode, arguments) == 40);
+
+inline constexpr int kDeviceMemory = 2;  // CU_MEMORYTYPE_DEVICE
+
+struct CopyEnd {  // of CUDA_MEMCPY3D, which has two of them, each with its rows behind it
+  size_t x = 0, y = 0, z = 0, level = 0;
+  int memory_type = kDeviceMemory;
+  void* host = nullptr;
+  Address device = 0;
+  void* array = nullptr;
+  void* reserved = nullptr;
+  size_t pitch = 0, height = 0;
+};
+
+struct CopyNode {  // CUDA_MEMCPY3D
+  CopyEnd from, to;
+  size_t width = 0, height = 1, depth = 1;  // the width in bytes
+};
+static_assert(sizeof(CopyNode) == 200 && offsetof(CopyNode, to) == 88 &&
+              offsetof(CopyEnd, device) == 48 && offsetof(CopyNode, width) == 176);
+
+struct FillNode {  // CUDA_MEMSET_NODE_PARAMS
+  Address to = 0;
+  size_t pitch = 0;
+  unsigned value = 0, element_bytes = 1;
+  size_t width = 0, height = 1;  // the width in elements
+};
+static_assert(sizeof(FillNode) == 40 && offsetof(FillNode, width) == 24);
+
+#define TINYT_CUDA_GRAPH_FUNCTIONS(F)                                              \
+  F(cuGraphCreate, cuGraphCreate, (GraphHandle*, unsigned))                        \
+  F(cuGraphDestroy, cuGraphDestroy, (GraphHandle))                                 \
+  F(cuGraphAddKernelNode, cuGraphAddKernelNode_v2,                                 \
+    (GraphNode*, GraphHandle, const GraphNode*, size_t, const KernelNode*))        \
+  F(cuGraphAddMemcpyNode, cuGraphAddMemcpyNode,                                    \
+    (GraphNode*, GraphHandle, const GraphNode*, size_t, const CopyNode*, Context)) \
+  F(cuGraphAddMemsetNode, cuGraphAddMemsetNode,                                    \
+    (GraphNode*, GraphHandle, const GraphNode*, size_t, const FillNode*, Context)) \
+  F(cuGraphInstantiate, cuGraphInstantiateWithFlags,                               \
+    (GraphExec*, GraphHandle, unsigned long long))                                 \
+  F(cuGraphExecKernelNodeSetParams, cuGraphExecKernelNodeSetParams_v2,             \
+    (GraphExec, GraphNode, const KernelNode*))                                     \
+  F(cuGraphExecMemcpyNodeSetParams, cuGraphExecMemcpyNodeSetParams,                \
+    (GraphExec, GraphNode, const CopyNode*, Context))                              \
+  F(cuGraphExecMemsetNodeSetParams, cuGraphExecMemsetNodeSetParams,                \
+    (GraphExec, GraphNode, const FillNode*, Context))                              \
+  F(cuGraphLaunch, cuGraphLaunch, (GraphExec, Stream))                             \
+  F(cuGraphExecDestroy, cuGraphExecDestroy, (GraphExec))
+
 // Names as the library has them, of which some have a version.
 #define TINYT_CUDA_FUNCTIONS(F)                                                                 \
+  TINYT_CUDA_GRAPH_FUNCTIONS(F)                                                                 \
   F(cuInit, cuInit, (unsigned))                                                                 \
   F(cuDriverGetVersion, cuDriverGetVersion, (int*))                                             \
   F(cuGetErrorName, cuGetErrorName, (Status, const char**))                                     \

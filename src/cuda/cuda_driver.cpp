@@ -80,6 +80,7 @@ CudaDriver::CudaDevice& CudaDriver::device(int index) {
   const Current current(api_, found);
   if (found.stream == nullptr)
     check(api_, api_.cuStreamCreate(&found.stream, kNonBlocking), "cuStreamCreate");
+  found.work = std::make_unique<DeviceWork>(api_, found.context, found.stream);
   check(api_, api_.cuEventCreate(&found.turn, kWithoutTimes), "cuEventCreate");
   return found;
 }
@@ -115,7 +116,9 @@ void CudaDriver::free(const Buffer& buffer) noexcept {
   // A child of a fork, and a process that has lost its device, keep what they cannot give back.
   if (fork_count() != forks_) return;
   try {
-    const Current current(api_, device(buffer.device.index));
+    CudaDevice& on = device(buffer.device.index);
+    const Current current(api_, on);
+    on.work->send();
     api_.cuMemFree(address_in(buffer, 0));
   } catch (const Error&) {
   }
@@ -158,19 +161,20 @@ void CudaDriver::copy_bytes(const Buffer& to, size_t to_place, const Buffer& fro
                                     address_in(from, from_place), bytes, stream);
     });
     wait(from.device.index);
-  } else {
-    enqueue(from.device.index, "cuMemcpyDtoDAsync", [&](Stream stream) {
-      return api_.cuMemcpyDtoDAsync(address_in(to, to_place), address_in(from, from_place), bytes,
-                                    stream);
-    });
+  } else if (const Address target = address_in(to, to_place), source = address_in(from, from_place);
+             !device(from.device.index).work->keep_copy(target, source, bytes)) {
+    enqueue(from.device.index, "cuMemcpyDtoDAsync",
+            [&](Stream stream) { return api_.cuMemcpyDtoDAsync(target, source, bytes, stream); });
   }
 }
 
 void CudaDriver::record_event(const CudaDevice& on, Event event) {
+  on.work->send();
   check(api_, api_.cuEventRecord(event, on.stream), "cuEventRecord");
 }
 
 void CudaDriver::wait_for_event(const CudaDevice& on, Event event) {
+  on.work->send();
   check(api_, api_.cuStreamWaitEvent(on.stream, event, 0), "cuStreamWaitEvent");
 }
 
@@ -226,6 +230,7 @@ void CudaDriver::copy_to_peer(const Buffer& to, size_t to_place, const Buffer& f
 
 void CudaDriver::fill(const Buffer& to, size_t place, size_t bytes, uint8_t value) {
   if (bytes == 0) return;
+  if (device(to.device.index).work->keep_fill(address_in(to, place), bytes, value)) return;
   enqueue(to.device.index, "cuMemsetD8Async", [&](Stream stream) {
     return api_.cuMemsetD8Async(address_in(to, place), value, bytes, stream);
   });
@@ -241,6 +246,7 @@ void CudaDriver::wait(int index) {
   {
     const Current current(api_, on);
     const uint64_t launched = on.launches->launched();
+    on.work->send();
     check(api_, api_.cuStreamSynchronize(on.stream), "cuStreamSynchronize");
     on.launches->mark_done(launched);
   }
@@ -267,11 +273,12 @@ void CudaDriver::launch(gpu::BuiltKernel& built, int index, std::span<const Buff
                         std::span<const int64_t> words, int64_t threads) {
   const auto group = static_cast<int>(gpu::kGroupThreads);
   launch_blocks(built, index, {ceil_div(threads, gpu::kGroupThreads), group, 0}, memory,
-                words.data());
+                words.data(), words.size_bytes());
 }
 
 void CudaDriver::launch_blocks(gpu::BuiltKernel& built, int index, const Blocks& blocks,
-                               std::span<const Buffer* const> memory, const void* structure) {
+                               std::span<const Buffer* const> memory, const void* structure,
+                               size_t bytes) {
   auto& kernel = static_cast<CudaKernel&>(built);
   if (blocks.shared_bytes > kernel.shared_bytes) {
     const Current current(api_, device(index));
@@ -284,16 +291,20 @@ void CudaDriver::launch_blocks(gpu::BuiltKernel& built, int index, const Blocks&
   SmallVec<Address, 16> addresses;
   for (const Buffer* buffer : memory)
     addresses.push_back(reinterpret_cast<Address>(buffer->handle));
-  SmallVec<void*, 16> arguments;
-  for (Address& address : addresses) arguments.push_back(&address);
-  arguments.push_back(const_cast<void*>(structure));  // which is not written to
-  enqueue(index, "cuLaunchKernel", [&](Stream stream) {
-    return api_.cuLaunchKernel(kernel.function, static_cast<unsigned>(blocks.count), 1, 1,
-                               static_cast<unsigned>(blocks.threads), 1, 1,
-                               static_cast<unsigned>(blocks.shared_bytes), stream, arguments.data(),
-                               nullptr);
-  });
-  device(index).launches->note(gpu::t_operation);
+  const LaunchShape shape{static_cast<unsigned>(blocks.count),
+                          static_cast<unsigned>(blocks.threads),
+                          static_cast<unsigned>(blocks.shared_bytes)};
+  CudaDevice& on = device(index);
+  const bool is_kept = on.work->keep_kernel(kernel.function, shape,
+                                            {addresses.data(), addresses.size()}, structure, bytes);
+  if (!is_kept) {
+    ArgumentPointers arguments = pointers_to(addresses.data(), addresses.size(), structure);
+    enqueue(index, "cuLaunchKernel", [&](Stream stream) {
+      return api_.cuLaunchKernel(kernel.function, shape.blocks, 1, 1, shape.threads, 1, 1,
+                                 shape.shared_bytes, stream, arguments.data(), nullptr);
+    });
+  }
+  on.launches->note(gpu::t_operation);
   if (waits_for_launches_) wait(index);
 }
 

@@ -12,6 +12,7 @@
 
 #include "core/base/fork.h"
 #include "cuda/build.h"
+#include "cuda/device_work.h"
 #include "cuda/launch_log.h"
 #include "cuda/library.h"
 #include "cuda/pinned.h"
@@ -60,7 +61,14 @@ class CudaDriver final : public gpu::Driver {
   int64_t processors(int index) const { return devices_[static_cast<size_t>(index)].processors; }
   // After all that was asked of the device before: with memory, and a structure by value.
   void launch_blocks(gpu::BuiltKernel& kernel, int index, const Blocks& blocks,
-                     std::span<const Buffer* const> memory, const void* structure);
+                     std::span<const Buffer* const> memory, const void* structure, size_t bytes);
+  template <class T>
+  void launch_blocks(gpu::BuiltKernel& kernel, int index, const Blocks& blocks,
+                     std::span<const Buffer* const> memory, const T* structure) {
+    launch_blocks(kernel, index, blocks, memory, structure, sizeof(T));
+  }
+  // Its launches, copies and fills as graphs, unless TINYT_CUDA_GRAPHS is 0.
+  std::unique_ptr<ProgramRuns> program_runs(int index) override;
 
   // ---- what other libraries of the process share (interop.cpp); a stream of theirs is 1 for the
   // legacy default stream, 2 for that of the thread, else its handle
@@ -109,8 +117,10 @@ class CudaDriver final : public gpu::Driver {
     std::map<int, uint64_t> sources;
     std::unique_ptr<Staging> staging = std::make_unique<Staging>();
     std::unique_ptr<LaunchLog> launches = std::make_unique<LaunchLog>();
+    std::unique_ptr<DeviceWork> work;
   };
   class Current;
+  class Runs;
 
   void add_device(int number);
   void require_own_process() const;

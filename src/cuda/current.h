@@ -50,6 +50,7 @@ template <class F>
 void CudaDriver::enqueue(int index, const char* name, const F& call) {
   CudaDevice& on = device(index);
   const Current current(api_, on);
+  on.work->send();
   Status status = call(on.stream);
   if (status == kOutOfMemory) [[unlikely]] {
     memory::cache_of(device_at(index)).empty_cache();

@@ -124,7 +124,19 @@ Libraries opened_libraries() {
   return {driver, compiler, version_of(compiler), architectures_of(compiler)};
 }
 
-// What all that follows in this process returns once it was returned: the context is gone.
+}  // namespace
+
+void set_compilers(const std::string& text) {
+  CompilerPaths& paths = compiler_paths();
+  const std::lock_guard<ForkSafeMutex> lock(paths.mutex);
+  paths.lines = text;
+}
+
+const Libraries& libraries() {
+  static const Libraries& found = *new Libraries(opened_libraries());
+  return found;
+}
+
 bool is_lost(Status status) {
   constexpr Status kLost[] = {
       4,    // deinitialised
@@ -148,21 +160,12 @@ bool is_lost(Status status) {
   return std::ranges::find(kLost, status) != std::end(kLost);
 }
 
+namespace {
+
 // Of the lost ones: what a kernel does wrong, or what befalls it, shows later.
 bool is_of_kernels(Status status) { return is_lost(status) && status >= 214 && status != 709; }
 
 }  // namespace
-
-void set_compilers(const std::string& text) {
-  CompilerPaths& paths = compiler_paths();
-  const std::lock_guard<ForkSafeMutex> lock(paths.mutex);
-  paths.lines = text;
-}
-
-const Libraries& libraries() {
-  static const Libraries& found = *new Libraries(opened_libraries());
-  return found;
-}
 
 void check(const Api& api, Status status, const char* call) {
   if (status == kSuccess) [[likely]]

@@ -22,6 +22,10 @@ struct Libraries {
 // one is missing or too old.
 const Libraries& libraries();
 
+// Whether all that follows in this process returns a status once it was returned: the context is
+// gone.
+bool is_lost(Status status);
+
 // OutOfMemoryError, DeviceError where the device may be lost, or RuntimeError, that names the call;
 // nothing for kSuccess.
 void check(const Api& api, Status status, const char* call);

@@ -304,6 +304,7 @@ EXPORT Status cuCtxSetCurrent(Context context) {
 }
 
 #include "standin_calls.h"
+#include "standin_graphs.h"
 
 // ---- all of api.h is here, as it is declared there
 

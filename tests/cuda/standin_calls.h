@@ -298,29 +298,30 @@ static size_t dynamic_limit(Function function) {
   return function->dynamic_limit;
 }
 
-EXPORT Status cuLaunchKernel(Function function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
-                             unsigned block_x, unsigned block_y, unsigned block_z,
-                             unsigned shared_bytes, Stream stream, void** parameters,
-                             void** extra) {
-  IN_CONTEXT(cuLaunchKernel);
+// Whether a kernel of the current context may be launched so.
+static Status check_launch(Function function, StandinDim grid, StandinDim block,
+                           unsigned shared_bytes, void** parameters, void** extra) {
   RETURN_IF_FAILED(check_handle(function));
-  RETURN_IF_FAILED(check_stream(stream));
   if (function->context != g_current) return kInvalidHandle;
   if (extra != nullptr) return kNotSupported;
-  const StandinKernel& kernel = *function->kernel;
-  if (kernel.argument_count != 0 && parameters == nullptr) return kInvalidValue;
-  if (!is_between(grid_x, 1, 0x7fffffff) || !is_between(grid_y, 1, 65535) ||
-      !is_between(grid_z, 1, 65535) || !is_between(block_x, 1, 1024) ||
-      !is_between(block_y, 1, 1024) || !is_between(block_z, 1, 64) ||
-      block_x * block_y * block_z > 1024)
+  if (function->kernel->argument_count != 0 && parameters == nullptr) return kInvalidValue;
+  if (!is_between(grid.x, 1, 0x7fffffff) || !is_between(grid.y, 1, 65535) ||
+      !is_between(grid.z, 1, 65535) || !is_between(block.x, 1, 1024) ||
+      !is_between(block.y, 1, 1024) || !is_between(block.z, 1, 64) ||
+      block.x * block.y * block.z > 1024)
     return kInvalidValue;
   if (shared_bytes > dynamic_limit(function) || function->library->shared_bytes() > kSharedBytes)
     return kInvalidValue;
+  return kSuccess;
+}
+
+static void push_launch(Stream stream, Function function, StandinDim grid, StandinDim block,
+                        unsigned shared_bytes, void** parameters) {
   const auto launch = std::make_shared<Launch>(Launch{function->library,
-                                                      &kernel,
-                                                      g_current,
-                                                      {grid_x, grid_y, grid_z},
-                                                      {block_x, block_y, block_z},
+                                                      function->kernel,
+                                                      function->context,
+                                                      grid,
+                                                      block,
                                                       shared_bytes,
                                                       g_fail_async.exchange(kSuccess),
                                                       {},
@@ -330,6 +331,17 @@ EXPORT Status cuLaunchKernel(Function function, unsigned grid_x, unsigned grid_y
     const Status status = launch->run();
     if (status != kSuccess) launch->context->error = status;
   });
+}
+
+EXPORT Status cuLaunchKernel(Function function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                             unsigned block_x, unsigned block_y, unsigned block_z,
+                             unsigned shared_bytes, Stream stream, void** parameters,
+                             void** extra) {
+  IN_CONTEXT(cuLaunchKernel);
+  RETURN_IF_FAILED(check_stream(stream));
+  const StandinDim grid{grid_x, grid_y, grid_z}, block{block_x, block_y, block_z};
+  RETURN_IF_FAILED(check_launch(function, grid, block, shared_bytes, parameters, extra));
+  push_launch(stream, function, grid, block, shared_bytes, parameters);
   return kSuccess;
 }
 

@@ -90,7 +90,16 @@ def test_cases_on_a_gpu() -> None:
 
 
 def test_faults() -> None:
-    run_tests(FOLDER / "faults.py", STANDIN_DEVICES="3", **need_standin())
+    """Of launches one by one; graph_cases.py has those of graphs."""
+    more = {"STANDIN_DEVICES": "3", "TINYT_CUDA_GRAPHS": "0"}
+    run_tests(FOLDER / "faults.py", **need_standin(), **more)
+    run_tests(FOLDER / "faults.py", "-k", "training and not lost", **need_standin())
+
+
+@pytest.mark.parametrize("order", ["forward", "random"])
+def test_graphs(order: str) -> None:
+    """In any order that the edges between their nodes allow, too."""
+    run_tests(FOLDER / "graph_cases.py", STANDIN_ORDER=order, **need_standin())
 
 
 @pytest.mark.parametrize("cases", ["interop_cases.py", "pinned_cases.py"])

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "core/device/buffer.h"
@@ -14,6 +15,21 @@ struct DeviceProperties {
   size_t memory_bytes = 0;  // 0: not known
   size_t alignment = 64;    // bytes, of what `allocate` gives
   size_t most_bytes = 0;    // of one allocation; 0: not known
+};
+
+// The runs of a program on one device, which asks much the same of it each time: it goes with the
+// program, whose runs follow one another.
+class ProgramRuns {
+ public:
+  virtual ~ProgramRuns() = default;
+  // What this thread asks of the device may be kept until the end, or until somebody looks: the
+  // order of all that is asked of the device stays as it is. False: nothing is kept, and no end
+  // follows.
+  virtual bool begin() = 0;
+  // All is asked for; errors are those of the calls that were kept.
+  virtual void end() = 0;
+  // The same of a run that has failed.
+  virtual void abandon() noexcept = 0;
 };
 
 // One for all devices of a kind. Kernels, copies and fills of a device run one after another, as
@@ -52,6 +68,9 @@ class Runtime {
   }
   virtual void fill(const Buffer& to, size_t place, size_t bytes, uint8_t value) = 0;
   virtual void synchronise(int index) = 0;
+
+  // For a program that runs there; null where a run would gain nothing by it.
+  virtual std::unique_ptr<ProgramRuns> program_runs(int) { return nullptr; }
 };
 
 // Of a kind, which may have no device here; null before it is registered.

@@ -266,7 +266,12 @@ std::optional<std::vector<Tensor>> Program::run_locked(std::span<const Tensor> a
   } observed{observer};
   if (observer) observer->begin();
   if (plan_.room > 0) memory::current().make_room(plan_.room);
-  run_steps(draws, observer);
+  if (observer) {
+    run_steps(draws, observer);
+  } else {
+    if (!device_runs_) device_runs_.emplace(plan_);
+    device_runs_->run([&] { run_steps(draws, nullptr); });
+  }
   observed.ran = true;
   for (const Tensor& t : plan_.written) ++t.storage().version;
   for (size_t i = 0; i < plan_.arguments.size(); ++i)

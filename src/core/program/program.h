@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/plan/plan.h"
+#include "core/program/device_runs.h"
 
 namespace tinyt {
 
@@ -95,6 +96,7 @@ class Program {
     size_t bytes = 0;
   } spare_;
   bool holds_gil_ = false;
+  std::optional<DeviceRuns> device_runs_;  // from the first run on that nobody observes
   uint32_t forks_ = fork_count();  // when it ran last
 };
 
