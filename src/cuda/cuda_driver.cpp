@@ -7,6 +7,7 @@
 #include "core/base/fork.h"
 #include "core/base/parallel.h"
 #include "core/memory/device_cache.h"
+#include "cuda/current_context.h"
 #include "cuda/hand_kernels.h"
 
 namespace tinyt::cuda {
@@ -22,25 +23,9 @@ Address address_in(const Buffer& buffer, size_t place) {
 
 }  // namespace
 
-// Makes a device's context the thread's, and at the end what was: another library may have one.
-class CudaDriver::Current {
+class CudaDriver::Current : public CurrentContext {
  public:
-  Current(const Api& api, const CudaDevice& device) : api_(api) {
-    check(api_, api_.cuCtxGetCurrent(&before_), "cuCtxGetCurrent");
-    if (before_ == device.context) return;
-    check(api_, api_.cuCtxSetCurrent(device.context), "cuCtxSetCurrent");
-    is_other_ = true;
-  }
-  ~Current() {
-    if (is_other_) api_.cuCtxSetCurrent(before_);
-  }
-  Current(const Current&) = delete;
-  Current& operator=(const Current&) = delete;
-
- private:
-  const Api& api_;
-  Context before_ = nullptr;
-  bool is_other_ = false;
+  Current(const Api& api, const CudaDevice& device) : CurrentContext(api, device.context) {}
 };
 
 // ---- devices
@@ -75,8 +60,10 @@ void CudaDriver::add_device(int number) {
   devices_.push_back(std::move(found));
 }
 
+bool CudaDriver::is_own_process() const { return fork_count() == forks_; }
+
 void CudaDriver::require_own_process() const {
-  require(fork_count() == forks_, ErrorKind::Device,
+  require(is_own_process(), ErrorKind::Device,
           "device: a forked process cannot use CUDA devices that its parent has opened; start it "
           "by multiprocessing's \"spawn\"");
 }
@@ -126,7 +113,7 @@ Buffer CudaDriver::allocate(size_t bytes, int index) {
 
 void CudaDriver::free(const Buffer& buffer) noexcept {
   // A child of a fork, and a process that has lost its device, keep what they cannot give back.
-  if (fork_count() != forks_) return;
+  if (!is_own_process()) return;
   try {
     const Current current(api_, device(buffer.device.index));
     api_.cuMemFree(address_in(buffer, 0));

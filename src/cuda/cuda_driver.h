@@ -42,6 +42,10 @@ class CudaDriver final : public gpu::Driver {
   void free(const Buffer& buffer) noexcept override;
   void fill(const Buffer& to, size_t place, size_t bytes, uint8_t value) override;
 
+  std::unique_ptr<DeviceEvent> new_event(int index, bool has_times) override;
+  void* queue_handle(int index) override { return device(index).stream; }
+  MemoryInfo memory_info(int index) override;
+
   const gpu::Dialect& dialect(int) override { return gpu::kCuda; }
   gpu::LaunchModel launch_model(int index) override;
   size_t most_argument_bytes(int) override { return kMostArgumentBytes; }
@@ -50,6 +54,11 @@ class CudaDriver final : public gpu::Driver {
               std::span<const int64_t> words, int64_t threads) override;
   std::vector<gpu::OwnKernel> own_kernels() const override;
 
+  // What is called in the context of a device, made where it is not there yet.
+  Context context(int index) { return device(index).context; }
+  const Api& api() const { return api_; }
+  // Whether this process may call the driver: no child of a fork.
+  bool is_own_process() const;
   // Ten times the compute capability of all devices, at least; processors of one.
   int capability() const;
   int64_t processors(int index) const { return devices_[static_cast<size_t>(index)].processors; }
