@@ -28,10 +28,12 @@ def _place(device: Any) -> Device:
 
 
 class _Current(threading.local):
-    """The streams that this thread has set, by device."""
+    """The streams that this thread has set, by device; of each block of a stream that it is in, the
+    device and the stream before it, None of the CPU."""
 
     def __init__(self) -> None:
         self.streams: dict[Device, Stream] = {}
+        self.outer: list[tuple[Device, Stream] | None] = []
 
 
 _current = _Current()
@@ -116,18 +118,18 @@ class Stream:
             own.hold(_tensor.number_of_device(self.device), self._queue)
 
     def __enter__(self) -> Stream:
-        outer = self.__dict__.setdefault("_outer", [])
         if self.device.type == "cpu":
+            _current.outer.append(None)
             return self
         place = Device(self.device.type, _tensor.current_device_index(self.device))
         before = current_stream(self.device)
         set_stream(self)
-        outer.append((place, before))
+        _current.outer.append((place, before))
         return self
 
     def __exit__(self, *exc: object) -> None:
-        if self._outer:
-            place, before = self._outer.pop()
+        if (outer := _current.outer.pop()) is not None:
+            place, before = outer
             set_stream(before)
             _tensor.set_current_device(place)
 

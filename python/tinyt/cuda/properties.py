@@ -84,7 +84,8 @@ def get_device_properties(device: Any = None) -> _CudaDeviceProperties:
 
 def get_device_name(device: Any = None) -> str:
     """The name of a device's hardware."""
-    return _core.look_for_devices("cuda")[index_of("get_device_name", device)][0]
+    index = index_of("get_device_name", device)
+    return _core.look_for_devices("cuda")[index][0]
 
 
 def get_device_capability(device: Any = None) -> tuple[int, int]:

@@ -243,8 +243,7 @@ cdef object built(object description, object leaves):
 # The bits of each in `modes`.
 cdef tuple MODES = (("grad mode", 0xff), ("autocast", 0xff << 8), ("autocast's dtype", 0xff << 16),
                     ("autocast's cache", 0xff << 24), ("the default dtype", 0xff << 32),
-                    ("hooks of saved tensors", 1 << 40),
-                    ("the current device of a kind", 0x7f << 41),
+                    ("hooks of saved tensors", 1 << 40), ("the current device", 0x7f << 41),
                     ("the device that tensors are made on", 0xffff << 48))
 
 
