@@ -12,10 +12,9 @@ tinyt.Size([3])
 
 from __future__ import annotations
 
-import threading
 from typing import Any, NamedTuple, NoReturn
 
-from tinyt import _core, _tensor, memory
+from tinyt import _core, _tensor, memory, streams
 from tinyt._core import DeviceError
 from tinyt._tensor import device as Device
 
@@ -44,8 +43,6 @@ __all__ = [
     "set_stream",
     "synchronize",
 ]
-
-_current = threading.local()  # .index: of this thread's device
 
 
 class DeviceInfo(NamedTuple):
@@ -106,14 +103,13 @@ def _place(name: str, device: Any = None) -> Device:
         raise DeviceError(
             f"accelerator.{name}: there is no accelerator; check accelerator.is_available() first"
         )
-    if device is None or isinstance(device, int):
-        index = getattr(_current, "index", 0) if device is None else device
-        return Device(kind, index).require_present()
-    place = Device(device)
+    is_number = device is None or isinstance(device, int)
+    place = Device(kind, device) if is_number else Device(device)
     if not _tensor.device_count(place.type):
         raise ValueError(f"accelerator.{name}: {device} doesn't match the accelerator {kind}")
-    index = getattr(_current, "index", 0) if place.type == kind else 0
-    return Device(place.type, index if place.index is None else place.index).require_present()
+    if place.index is None:
+        place = Device(place.type, _tensor.current_device_index(place))
+    return place.require_present()
 
 
 def current_device_index() -> int:
@@ -125,13 +121,13 @@ def current_device_index() -> int:
 def set_device_index(device: Any, /) -> None:
     """Makes a device this thread's, as a number, a name or a device.
 
-    It is what this module's functions are about; tensors are made on the CPU as before
-    (`tinyt.set_default_device`).
+    It is what this module's functions are about, and what its kind without a number means
+    ("cuda"); tensors are made on the CPU as before (`tinyt.set_default_device`).
     """
     place = _place("set_device_index", device)
     if place.type != _tensor.accelerator():
         raise ValueError(f"accelerator.set_device_index: {place} is not of the accelerator's kind")
-    _current.index = place.index
+    _tensor.set_current_device(place)
 
 
 class device_index:
@@ -166,8 +162,13 @@ def empty_cache() -> None:
 
 
 def get_memory_info(device: Any = None, /) -> tuple[int, int]:
-    """(bytes that are free, all of them); RuntimeError where the device does not say how many."""
+    """(bytes that are free, all of them), as the driver says, or less what this process holds;
+    RuntimeError where the device does not say how many."""
     place = _place("get_memory_info", device)
+    try:
+        return _core.memory_info(_tensor.number_of_device(place))
+    except NotImplementedError:
+        pass
     total = _tensor.device_facts(place)[1]
     if not total:
         raise RuntimeError(f"accelerator.get_memory_info: {place} does not say how much it has")
@@ -189,6 +190,11 @@ def max_memory_allocated(device: Any = None, /) -> int:
     return memory.statistics(_place("max_memory_allocated", device))["peak_bytes"]
 
 
+def max_memory_reserved(device: Any = None, /) -> int:
+    """The most bytes held from the driver since the start or `reset_peak_memory_stats`."""
+    return memory.statistics(_place("max_memory_reserved", device))["peak_reserved_bytes"]
+
+
 def memory_stats(device: Any = None, /) -> dict[str, int]:
     """Counts by PyTorch's names; those of `memory.statistics` that have none are left out."""
     facts = memory.statistics(_place("memory_stats", device))
@@ -199,12 +205,27 @@ def memory_stats(device: Any = None, /) -> dict[str, int]:
         "allocation.all.current": facts["live_blocks"],
         "num_device_alloc": facts["system_allocations"],
         "reserved_bytes.all.current": facts["reserved_bytes"],
+        "reserved_bytes.all.peak": facts["peak_reserved_bytes"],
     }
 
 
 def reset_peak_memory_stats(device: Any = None, /) -> None:
-    """`max_memory_allocated` counts from what is live now."""
+    """`max_memory_allocated` and `max_memory_reserved` count from what there is now."""
     memory.reset_peak(_place("reset_peak_memory_stats", device))
+
+
+# ---- streams
+
+
+def current_stream(device: Any = None, /) -> streams.Stream:
+    """The stream that this thread has set for a device, or a view of its queue."""
+    return streams.current_stream(_place("current_stream", device))
+
+
+def set_stream(stream: streams.Stream, /) -> None:
+    """Makes a stream the current one of its device, and that device this thread's."""
+    _place("set_stream", stream.device)
+    streams.set_stream(stream)
 
 
 # ---- what devices of libraries do not have
@@ -222,10 +243,7 @@ def _lacking(name: str) -> Any:
     return refuse
 
 
-current_stream = _lacking("current_stream")
-set_stream = _lacking("set_stream")
 empty_host_cache = _lacking("empty_host_cache")
 get_device_capability = _lacking("get_device_capability")
-max_memory_reserved = _lacking("max_memory_reserved")
 reset_accumulated_memory_stats = _lacking("reset_accumulated_memory_stats")
 current_device_idx, set_device_idx = current_device_index, set_device_index

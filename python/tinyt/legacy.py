@@ -67,7 +67,7 @@ def set_default_tensor_type(t: _TensorType | str, /) -> None:
     if _is_of_cuda(t):
         raise TypeError(
             f"set_default_tensor_type: type {t if isinstance(t, str) else t.__name__} is not "
-            "available: tinyt.cuda has no devices yet"
+            'available: set_default_device("cuda") makes tensors there'
         )
     name = t.rpartition(".")[2] if isinstance(t, str) else getattr(t, "__name__", "")
     if name not in TYPE_NAMES:
@@ -116,7 +116,8 @@ def share_memory_(self: Tensor) -> Tensor:
 
 @method
 def record_stream(self: Tensor, s: Any) -> None:
-    """Nothing: there is no stream that could use the memory later."""
+    """Nothing: a device uses memory in the order of its one queue, and serves the next tensor in
+    it."""
 
 
 @method

@@ -3,9 +3,12 @@
 All figures are bytes. ``statistics()`` returns those of the CPU by name, ``statistics(device)``
 those of another device: ``current_bytes`` are live, ``cached_bytes`` freed and kept for reuse,
 ``reserved_bytes`` held from the system for both and for rounding, ``peak_bytes`` the most that were
-live since the start or ``reset_peak()``. ``empty_cache()`` gives back what holds nothing live,
-``set_limit(nbytes)`` bounds what may be live, each for the CPU or the device that is named;
-``set_cache_limit(nbytes)`` what is kept on the CPU (at first a quarter of main memory).
+live since the start or ``reset_peak()``. A device with memory of its own has
+``peak_reserved_bytes``, blocks that went back to its driver (``system_frees``), allocations for
+which what was kept went back (``retries``) and OutOfMemoryErrors (``refusals``), too.
+``empty_cache()`` gives back what holds nothing live, ``set_limit(nbytes)`` bounds what may be live,
+each for the CPU or the device that is named; ``set_cache_limit(nbytes)`` what is kept on the CPU
+(at first a quarter of main memory).
 """
 
 from __future__ import annotations
@@ -40,7 +43,7 @@ def statistics(device: Device | str = "cpu") -> dict[str, int]:
 
 
 def reset_peak(device: Device | str = "cpu") -> None:
-    """``peak_bytes`` counts from what is live now."""
+    """The peaks count from what there is now."""
     _core.reset_peak(number_of_device(device))
 
 

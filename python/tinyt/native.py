@@ -444,7 +444,8 @@ def set_autocast_cpu_enabled(enabled: bool) -> None:
 
 
 def set_autocast_gpu_dtype(dtype: DType) -> None:
-    """Sets nothing: there is no CUDA."""
+    """`set_autocast_dtype("cuda", dtype)`."""
+    set_autocast_dtype("cuda", dtype)
 
 
 def is_autocast_ipu_enabled() -> bool:

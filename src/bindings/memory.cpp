@@ -1,5 +1,6 @@
 // Memory statistics, limits and arenas for Python.
 #include <pybind11/pybind11.h>
+#include <pybind11/typing.h>
 
 #include "core/base/error.h"
 #include "core/memory/arena.h"
@@ -18,18 +19,33 @@ memory::DeviceCache& cache_of(int64_t code) {
   return memory::cache_of(device_of(code));
 }
 
+py::typing::Dict<py::str, int64_t> facts_of(const memory::Statistics& s) {
+  return py::dict(py::arg("current_bytes") = s.current_bytes, py::arg("peak_bytes") = s.peak_bytes,
+                  py::arg("cached_bytes") = s.cached_bytes,
+                  py::arg("reserved_bytes") = s.reserved_bytes,
+                  py::arg("allocations") = s.allocations, py::arg("live_blocks") = s.live_blocks,
+                  py::arg("system_allocations") = s.system_allocations);
+}
+py::typing::Dict<py::str, int64_t> device_facts(memory::DeviceCache& cache) {
+  const memory::DeviceStatistics s = cache.statistics();
+  py::typing::Dict<py::str, int64_t> facts = facts_of(s);
+  facts["peak_reserved_bytes"] = s.peak_reserved_bytes;
+  facts["system_frees"] = s.system_frees;
+  facts["retries"] = s.retries;
+  facts["refusals"] = s.refusals;
+  return facts;
+}
+
 // Each takes the number that stands for a device among attributes; 0 is the CPU.
 void bind_statistics(py::module_& m) {
   m.def("memory_statistics", [](int64_t device) {
-    const memory::Statistics s = device == 0 ? memory::statistics() : cache_of(device).statistics();
-    return py::dict(py::arg("current_bytes") = s.current_bytes,
-                    py::arg("peak_bytes") = s.peak_bytes, py::arg("cached_bytes") = s.cached_bytes,
-                    py::arg("reserved_bytes") = s.reserved_bytes,
-                    py::arg("allocations") = s.allocations, py::arg("live_blocks") = s.live_blocks,
-                    py::arg("system_allocations") = s.system_allocations);
+    return device == 0 ? facts_of(memory::statistics()) : device_facts(cache_of(device));
   });
-  m.def("reset_peak",
-        [](int64_t device) { device == 0 ? memory::reset_peak() : cache_of(device).reset_peak(); });
+  m.def("reset_peak", [](int64_t device) {
+    if (device == 0) return memory::reset_peak();
+    cache_of(device).reset_peak();
+    cache_of(device).reset_reserved_peak();
+  });
   m.def("set_limit", [](int64_t bytes, int64_t device) {
     device == 0 ? memory::set_limit(bytes) : cache_of(device).set_limit(bytes);
   });

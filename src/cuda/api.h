@@ -14,6 +14,9 @@ using Context = struct ContextTag*;
 using Stream = struct StreamTag*;
 using Event = struct EventTag*;
 using Module = struct ModuleTag*;
+struct Uuid {  // CUuuid
+  char bytes[16];
+};
 using Function = struct FunctionTag*;
 using GraphHandle = struct GraphTag*;  // CUgraph
 using GraphNode = struct GraphNodeTag*;
@@ -21,7 +24,8 @@ using GraphExec = struct GraphExecTag*;
 
 inline constexpr Status kSuccess = 0, kInvalidValue = 1, kOutOfMemory = 2, kNoDevice = 100,
                         kInvalidDevice = 101, kNotReady = 600;
-inline constexpr unsigned kNonBlocking = 1;   // CU_STREAM_NON_BLOCKING
+inline constexpr unsigned kNonBlocking = 1;  // CU_STREAM_NON_BLOCKING
+inline constexpr unsigned kWithTimes = 0;
 inline constexpr unsigned kWithoutTimes = 2;  // CU_EVENT_DISABLE_TIMING
 inline constexpr unsigned kPortable = 1;      // CU_MEMHOSTALLOC_PORTABLE
 
@@ -108,6 +112,9 @@ static_assert(sizeof(FillNode) == 40 && offsetof(FillNode, width) == 24);
   F(cuDeviceTotalMem, cuDeviceTotalMem_v2, (size_t*, DeviceId))                                 \
   F(cuDeviceGetAttribute, cuDeviceGetAttribute, (int*, int, DeviceId))                          \
   F(cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain, (Context*, DeviceId))                   \
+  F(cuDeviceGetUuid, cuDeviceGetUuid_v2, (Uuid*, DeviceId))                                     \
+  F(cuDeviceCanAccessPeer, cuDeviceCanAccessPeer, (int*, DeviceId, DeviceId))                   \
+  F(cuMemGetInfo, cuMemGetInfo_v2, (size_t*, size_t*))                                          \
   F(cuCtxGetCurrent, cuCtxGetCurrent, (Context*))                                               \
   F(cuCtxSetCurrent, cuCtxSetCurrent, (Context))                                                \
   F(cuStreamCreate, cuStreamCreate, (Stream*, unsigned))                                        \
@@ -117,6 +124,7 @@ static_assert(sizeof(FillNode) == 40 && offsetof(FillNode, width) == 24);
   F(cuEventRecord, cuEventRecord, (Event, Stream))                                              \
   F(cuEventQuery, cuEventQuery, (Event))                                                        \
   F(cuEventSynchronize, cuEventSynchronize, (Event))                                            \
+  F(cuEventElapsedTime, cuEventElapsedTime, (float*, Event, Event))                             \
   F(cuStreamWaitEvent, cuStreamWaitEvent, (Stream, Event, unsigned))                            \
   F(cuMemAlloc, cuMemAlloc_v2, (Address*, size_t))                                              \
   F(cuMemFree, cuMemFree_v2, (Address))                                                         \

@@ -63,7 +63,7 @@ void CudaDriver::add_device(int number) {
 }
 
 void CudaDriver::require_own_process() const {
-  require(fork_count() == forks_, ErrorKind::Device,
+  require(is_own_process(), ErrorKind::Device,
           "device: a forked process cannot use CUDA devices that its parent has opened; start it "
           "by multiprocessing's \"spawn\"");
 }
@@ -114,7 +114,7 @@ Buffer CudaDriver::allocate(size_t bytes, int index) {
 
 void CudaDriver::free(const Buffer& buffer) noexcept {
   // A child of a fork, and a process that has lost its device, keep what they cannot give back.
-  if (fork_count() != forks_) return;
+  if (!is_own_process()) return;
   try {
     CudaDevice& on = device(buffer.device.index);
     const Current current(api_, on);

@@ -48,6 +48,11 @@ class CudaDriver final : public gpu::Driver {
   void copy_later(const Buffer& to, size_t to_place, const Buffer& from, size_t from_place,
                   size_t bytes) override;
 
+  std::unique_ptr<DeviceEvent> new_event(int index, bool has_times) override;
+  // Of its stream, after what runs of programs have kept for it so far.
+  void* queue_handle(int index) override;
+  MemoryInfo memory_info(int index) override;
+
   const gpu::Dialect& dialect(int) override { return gpu::kCuda; }
   gpu::LaunchModel launch_model(int index) override;
   size_t most_argument_bytes(int) override { return kMostArgumentBytes; }
@@ -56,6 +61,8 @@ class CudaDriver final : public gpu::Driver {
               std::span<const int64_t> words, int64_t threads) override;
   std::vector<gpu::OwnKernel> own_kernels() const override;
 
+  // Whether this process may call the driver: no child of a fork.
+  bool is_own_process() const { return fork_count() == forks_; }
   // Ten times the compute capability of all devices, at least; processors of one.
   int capability() const;
   int64_t processors(int index) const { return devices_[static_cast<size_t>(index)].processors; }
@@ -73,8 +80,6 @@ class CudaDriver final : public gpu::Driver {
   // ---- what other libraries of the process share (interop.cpp); a stream of theirs is 1 for the
   // legacy default stream, 2 for that of the thread, else its handle
 
-  // Of the stream that the device's work goes to.
-  int64_t stream_handle(int index);
   // What the other stream is asked for next waits for all that the device was asked for.
   void let_stream_wait(int index, int64_t other);
   // The other way round.
@@ -87,7 +92,6 @@ class CudaDriver final : public gpu::Driver {
   // ---- pinned memory of the host (pinned.cpp)
 
   PinnedCache& pinned() { return pinned_; }
-  bool is_of_this_process() const { return fork_count() == forks_; }
   // Null where the driver has none.
   void* allocate_host(size_t bytes);
   void free_host(const PinnedBlock& block) noexcept;
@@ -121,6 +125,7 @@ class CudaDriver final : public gpu::Driver {
   };
   class Current;
   class Runs;
+  class QueueEvent;
 
   void add_device(int number);
   void require_own_process() const;

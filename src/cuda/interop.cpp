@@ -31,10 +31,6 @@ Stream as_stream(int64_t number) { return reinterpret_cast<Stream>(number); }
 
 // ---- the driver's part
 
-int64_t CudaDriver::stream_handle(int index) {
-  return reinterpret_cast<int64_t>(device(index).stream);
-}
-
 void CudaDriver::let_stream_wait(int index, int64_t other) {
   CudaDevice& on = device(index);
   if (as_stream(other) == on.stream) return;
@@ -74,7 +70,7 @@ int CudaDriver::device_of_memory(Address address) {
 }
 
 void CudaDriver::finish(int index) noexcept {
-  if (fork_count() != forks_) return;
+  if (!is_own_process()) return;
   try {
     wait(index);
   } catch (const Error&) {
@@ -89,7 +85,9 @@ Address address_of(const Tensor& t) {
   return address_in(buffer, static_cast<size_t>(t.offset()) * t.itemsize());
 }
 
-int64_t stream_handle(Device device) { return cuda_driver(device).stream_handle(device.index); }
+int64_t stream_handle(Device device) {
+  return reinterpret_cast<int64_t>(cuda_driver(device).queue_handle(device.index));
+}
 void let_stream_wait(Device device, int64_t other) {
   cuda_driver(device).let_stream_wait(device.index, other);
 }
@@ -136,7 +134,7 @@ memory::Allocator* pinned_memory() {
     if (!find_device_kind("cuda")) return nullptr;
   }
   CudaDriver& driver = cuda_driver(cuda_device(0));
-  return driver.is_of_this_process() ? &driver.pinned() : nullptr;
+  return driver.is_own_process() ? &driver.pinned() : nullptr;
 }
 
 bool is_pinned(const Tensor& t) {

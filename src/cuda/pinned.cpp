@@ -99,7 +99,7 @@ void PinnedCache::release(const Buffer& buffer) noexcept {
 // ---- the driver's part
 
 void* CudaDriver::allocate_host(size_t bytes) {
-  if (fork_count() != forks_) return nullptr;
+  if (!is_own_process()) return nullptr;
   const Current current(api_, device(0));
   void* host = nullptr;
   const Status status = api_.cuMemHostAlloc(&host, bytes, kPortable);
@@ -122,7 +122,7 @@ void CudaDriver::free_host(const PinnedBlock& block) noexcept {
 
 // Not where the device has failed: it may have stopped in the midst of a copy.
 bool CudaDriver::has_happened(int index, Event event) noexcept {
-  if (fork_count() != forks_) return false;
+  if (!is_own_process()) return false;
   try {
     const Current current(api_, device(index));
     return api_.cuEventQuery(event) == kSuccess;

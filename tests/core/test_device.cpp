@@ -125,7 +125,15 @@ void test_what_is_kept_goes_before_memory_is_short() {
   CHECK_EQ(cache.statistics().peak_bytes, int64_t{7} << 17);
   cache.reset_peak();
   CHECK_EQ(cache.statistics().peak_bytes, 0);
+  const memory::DeviceStatistics counts = cache.statistics();
+  CHECK_EQ(counts.refusals, 2);
+  CHECK_EQ(counts.retries, 2);
+  CHECK_EQ(counts.system_frees, 1);
+  CHECK_EQ(counts.peak_reserved_bytes, int64_t{7} << 17);
   cache.empty_cache();
+  CHECK_EQ(cache.statistics().system_frees, 2);
+  cache.reset_reserved_peak();
+  CHECK_EQ(cache.statistics().peak_reserved_bytes, 0);
 }
 
 // ---- a device from a library

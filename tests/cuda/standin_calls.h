@@ -20,10 +20,16 @@ EXPORT Status cuStreamSynchronize(Stream stream) {
   return stream->context->error;
 }
 
+static double milliseconds_now() {
+  using Milliseconds = std::chrono::duration<double, std::milli>;
+  return Milliseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
 EXPORT Status cuEventCreate(Event* event, unsigned flags) {
   IN_CONTEXT(cuEventCreate);
   if (event == nullptr || flags > 7) return kInvalidValue;
   *event = make_live(new EventTag{g_current});
+  (*event)->has_times = (flags & kWithoutTimes) == 0;
   return kSuccess;
 }
 
@@ -41,10 +47,13 @@ EXPORT Status cuEventRecord(Event event, Stream stream) {
   RETURN_IF_FAILED(check_handle(event));
   RETURN_IF_FAILED(check_stream(stream));
   if (event->context != stream->context) return kInvalidHandle;
-  const uint64_t ticket = stream->last_ticket();
+  const auto time = std::make_shared<std::atomic<double>>(0);
+  const uint64_t ticket = event->has_times ? stream->push([time] { *time = milliseconds_now(); })
+                                           : stream->last_ticket();
   const std::lock_guard lock(driver().mutex);
   event->stream = stream;
   event->ticket = ticket;
+  event->time = time;
   return kSuccess;
 }
 

@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cfenv>
+#include <chrono>
 #include <condition_variable>
 #include <cstdlib>
 #include <cstring>
@@ -132,6 +133,8 @@ struct EventTag {
   ContextTag* context;
   StreamTag* stream = nullptr;  // null: never recorded
   uint64_t ticket = 0;
+  bool has_times = false;
+  std::shared_ptr<std::atomic<double>> time = {};  // of the worker that came to it, in milliseconds
 };
 
 }  // namespace tinyt::cuda

@@ -107,6 +107,10 @@ def test_other_libraries_and_pinned_memory(cases: str) -> None:
     run_tests(FOLDER / cases, **need_standin())
 
 
+def test_the_module() -> None:
+    run_tests(FOLDER / "api_cases.py", **need_standin())
+
+
 def test_twins() -> None:
     run_tests(FOLDER / "twin_cases.py", **need_standin())
 
@@ -229,13 +233,68 @@ def test_whatever_asks_for_it_says_why_there_is_none() -> None:
 def test_no_library_is_opened_before_it_is_asked_for() -> None:
     code = """
 import tinyt
-(tinyt.ones(3) + 1).sum(); tinyt.device("cuda:1"); tinyt.cuda.is_available()
+(tinyt.ones(3) + 1).sum(); tinyt.device("cuda:1"); tinyt.cuda.is_initialized()
+tinyt.cuda.memory_allocated(); tinyt.cuda.synchronize(); tinyt.cuda.empty_cache()
 with open("/proc/self/maps") as maps:
     print("standin" in maps.read())
 """
     if not Path("/proc/self/maps").exists():
         pytest.skip("needs /proc")
     assert run("-c", code, **need_standin()).stdout == "False\n"
+
+
+ASKED = """
+import tinyt
+from tinyt import cuda
+print(cuda.is_available(), cuda.device_count(), cuda.get_device_name(1))
+cuda.manual_seed(3)
+print(tinyt.accelerator.is_available(), cuda.is_initialized(), cuda.memory_allocated())
+cuda.set_device(1)
+print(tinyt.accelerator.current_accelerator(), tinyt.rand(2, device="cuda").device)
+"""
+
+
+def test_asking_for_devices_uses_none() -> None:
+    done = run("-c", ASKED, **need_standin())
+    assert done.stdout.splitlines() == [
+        "True 2 the tests' stand-in 1 (a CPU)",
+        "False False 0",
+        "cuda cuda:1",
+    ], done.stderr
+
+
+NOT_THERE = """
+import ctypes, os
+import tinyt
+print(tinyt.cuda.is_available(), tinyt.cuda.is_available(), tinyt.cuda.device_count())
+path = os.environ["TINYT_CUDA_LIBRARY"]
+print(ctypes.CDLL(path).faulty_calls(b"cuInit") if path else 1)
+try:
+    tinyt.cuda.current_device()
+except tinyt.DeviceError as error:
+    print(error)
+tinyt.cuda.init()
+"""
+
+
+@pytest.mark.parametrize(
+    ("variables", "why"),
+    [
+        ({"TINYT_CUDA_LIBRARY": ""}, "there is no CUDA driver ("),
+        ({"STANDIN_DEVICES": "0"}, "CUDA's driver knows no device here"),
+        ({"FAULTY_FAIL": "cuDeviceGetName:1:-1:999"}, "CUDA's devices do not open ("),
+        ({"FAULTY_FAIL": "nvrtcVersion:1:-1:1"}, "NVRTC does not say its version"),
+    ],
+    ids=lambda x: " ".join(x.values()) if isinstance(x, dict) else "",
+)
+def test_no_device_is_no_error_before_one_is_needed(variables: dict[str, str], why: str) -> None:
+    """The driver is asked once."""
+    done = run("-c", NOT_THERE, **(need_standin() | variables))
+    lines = done.stdout.splitlines()
+    assert lines[:2] == ["False False 0", "1"], done.stderr
+    assert lines[2].startswith(f"cuda.current_device: there is no CUDA device: {why}"), lines
+    assert lines[2].endswith("check cuda.is_available() first")
+    assert f"DeviceError: device: {why}" in done.stderr
 
 
 BUILT = """

@@ -20,7 +20,7 @@ CORE = SRC / "core"
 PYTHON_LAYERS = [
     {"_core"},
     {"_tensor", "_autograd", "_capture", "forks"},
-    {"absent", "config", "dtypes", "formats", "imports", "memory", "nesting", "printing"}
+    {"absent", "config", "drivers", "dtypes", "formats", "imports", "memory", "nesting", "printing"}
     | {"nvtx_library", "version"},
     {"testing.reference"},
     {"tensor"},
@@ -31,9 +31,9 @@ PYTHON_LAYERS = [
     {"compiler", "distributed"},
     {"linalg", "nn", "optim", "data", "serialization", "special"},
     {"amp", "library"},
-    {"storage"},
+    {"storage", "streams"},
     {"accelerator", "backends", "functional", "hub", "legacy", "testing"},
-    {"_C", "__config__", "_utils", "foreach", "native", "native_layers", "streams"},
+    {"_C", "__config__", "_utils", "foreach", "native", "native_layers"},
     {"utils"},
     {"_dynamo", "export", "fx", "jit", "multiprocessing", "onnx", "profiler"},
     {"cpu", "cuda", "mps", "types", "xpu"},

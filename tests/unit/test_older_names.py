@@ -449,7 +449,7 @@ def test_cuda() -> None:
         lambda: cuda.device(0).__enter__(),
         lambda: cuda.set_rng_state_all([tinyt.ones(1)]),
     ):
-        with pytest.raises(tinyt.DeviceError, match=r"tinyt\.cuda has no devices yet"):
+        with pytest.raises(tinyt.DeviceError, match=r"there is no CUDA device: .*driver"):
             call()
 
 

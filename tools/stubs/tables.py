@@ -86,6 +86,8 @@ HOT_TYPES = {
     "accelerator": "str | None",
     "is_meta": "bool",
     "device_count": "int",
+    "current_device_index": "int",
+    "set_current_device": "None",
     "device_facts": "tuple[str, int]",
     "find_libraries": "None",
     "device_kinds": "list[str]",
@@ -462,7 +464,6 @@ CORE_RESULTS = {
     "op_table": "list[_OpRow]",
     "dtype_table": "list[_DTypeRow]",
     "build_info": "_BuildInfo",
-    "memory_statistics": "dict[str, int]",
     "Graph.nodes": "list[tuple[str, tuple[Any, ...], tuple[int, ...], tuple[int, ...]]]",
     "Graph.scalars": "list[tuple[str, int, int, int, float]]",
     "Graph.number_parts": (

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from tinyt._tensor import autocast_state, device_count, kinds_of_build, set_autocast_state
 from tinyt._tensor import dtype as DType
+from tinyt.drivers import count
 from tinyt.dtypes import bfloat16, float16, float64
 from tinyt.nesting import deeper
 from tinyt.ops.autocast import clear_autocast_cache
@@ -23,6 +24,7 @@ class _Outer(threading.local):
 
     def __init__(self) -> None:
         self.states: list[tuple[bool, DType, bool]] = []
+        self.cuda = float16  # what `autocast("cuda")` computes in unless it is told otherwise
 
 
 _outer = _Outer()
@@ -38,7 +40,7 @@ def _kind(device_type: str) -> str:
         raise TypeError(f"autocast: device_type must be a str, got {type(device_type).__name__}")
     kind = device_type.partition(":")[0]
     ours = kind in kinds_of_build() and kind not in OTHER_DEVICES
-    if device_count(kind) or ours:
+    if device_count(kind) or ours or (kind == "cuda" and count(kind)):
         return "cpu"  # one state for it and the other devices that this build and libraries bring
     if kind != "cpu" and kind not in OTHER_DEVICES:
         raise RuntimeError(
@@ -46,6 +48,10 @@ def _kind(device_type: str) -> str:
             f"{', '.join(OTHER_DEVICES)}"
         )
     return kind
+
+
+def _is_cuda(device_type: str) -> bool:
+    return device_type.partition(":")[0] == "cuda"
 
 
 def is_autocast_available(device_type: str) -> bool:
@@ -62,10 +68,11 @@ class autocast:
     dtype its forward had; parameters keep theirs, and so do their gradients.
 
     Args:
-        device_type: "cpu" or "cpu:0", or the name of a device that a library has brought, which
-            means the same: operations on either are in the block; "cuda" warns and is off, as
-            PyTorch does without CUDA.
-        dtype: bfloat16 (the default) or float16; with another the block warns and is off.
+        device_type: "cpu" or "cpu:0", or the name of another device, which means the same:
+            operations on either are in the block; "cuda" warns and is off without a CUDA device, as
+            in PyTorch.
+        dtype: bfloat16 (the default; of "cuda" float16 is) or float16; with another the block warns
+            and is off.
         enabled: False turns autocast off inside another block.
         cache_enabled: whether all uses of a parameter in the block share one copy (default True).
 
@@ -87,7 +94,9 @@ class autocast:
             raise RuntimeError(
                 f"autocast: unsupported autocast device_type {device_type!r}; this build has: cpu"
             )
-        self.fast_dtype = get_autocast_dtype(kind) if dtype is None else dtype
+        if dtype is None:
+            dtype = _outer.cuda if _is_cuda(device_type) else get_autocast_dtype(kind)
+        self.fast_dtype = dtype
         if enabled and kind == "cpu" and self.fast_dtype not in (bfloat16, float16):
             warnings.warn(
                 "autocast: on the CPU only bfloat16 and float16 are lower precisions; disabling",
@@ -138,26 +147,36 @@ class autocast:
 
 def is_autocast_enabled(device_type: str | None = None) -> bool:
     """Whether this thread is inside `autocast`; no argument means "cuda", as in PyTorch."""
-    return device_type is not None and _kind(device_type) == "cpu" and autocast_state()[0]
+    return autocast_state()[0] and _kind(device_type or "cuda") == "cpu"
 
 
 def get_autocast_dtype(device_type: str) -> DType:
-    """The lower precision of this thread's `autocast` on a kind of device."""
-    return autocast_state()[1] if _kind(device_type) == "cpu" else float16
+    """The lower precision of this thread's `autocast` on a kind of device; of "cuda" outside of a
+    block, what one is in by default."""
+    active, dtype, _ = autocast_state()
+    if _is_cuda(device_type) and not active:
+        return _outer.cuda
+    return dtype if _kind(device_type) == "cpu" else float16
 
 
 def set_autocast_enabled(device_type: str, enabled: bool) -> None:
     """Turns this thread's `autocast` on or off; a block is the usual way."""
     if _kind(device_type) == "cpu":
-        set_autocast_state(enabled, *autocast_state()[1:])
+        _, dtype, cache = autocast_state()
+        dtype = get_autocast_dtype(device_type) if enabled else dtype
+        set_autocast_state(enabled, dtype, cache)
 
 
 def set_autocast_dtype(device_type: str, dtype: DType) -> None:
     """Sets the lower precision of this thread's `autocast`; a block refuses others than halves."""
     if not isinstance(dtype, DType):
         raise TypeError(f"set_autocast_dtype: expected a dtype, got {type(dtype).__name__}")
-    if _kind(device_type) == "cpu":
-        active, _, cache = autocast_state()
+    if _kind(device_type) != "cpu":
+        return
+    active, _, cache = autocast_state()
+    if _is_cuda(device_type):
+        _outer.cuda = dtype
+    if active or not _is_cuda(device_type):
         set_autocast_state(active, dtype, cache)
 
 

@@ -1,34 +1,114 @@
-"""`torch.cuda` without a device: it says so, and what a script calls on both is harmless.
+"""`torch.cuda`: CUDA devices, their memory, streams, events and random streams.
 
-Tensors on `device="cuda"` are about `tinyt.accelerator`; these functions do not know of them yet.
+Without a device `is_available()` is False, and a function that needs one raises DeviceError with
+the driver's reason; functions that seed, free, wait or reset do nothing, so that a script may call
+them anyway. Asking whether there is one opens the driver and makes no tensor and no device the
+accelerator; naming one to make tensors on does.
 
-Functions that seed, free, wait or reset have nothing to do and do nothing; what would have to name
-a device, a stream or an event raises DeviceError.
+>>> import tinyt
+>>> device = "cuda" if tinyt.cuda.is_available() else "cpu"
+>>> tinyt.ones(3).to(device).sum().item()
+3.0
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Iterable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from tinyt._core import DeviceError, OutOfMemoryError
-from tinyt.cuda import amp
-from tinyt.tensor import Tensor
+from tinyt import _tensor
+from tinyt._core import OutOfMemoryError
+from tinyt._tensor import device as Device
+from tinyt.cuda import amp, memory, random, streams
+from tinyt.cuda.memory import (
+    device_memory_used,
+    empty_cache,
+    get_allocator_backend,
+    get_per_process_memory_fraction,
+    host_memory_stats,
+    ipc_collect,
+    list_gpu_processes,
+    max_memory_allocated,
+    max_memory_cached,
+    max_memory_reserved,
+    mem_get_info,
+    memory_allocated,
+    memory_cached,
+    memory_reserved,
+    memory_snapshot,
+    memory_stats,
+    memory_stats_as_nested_dict,
+    memory_summary,
+    reset_accumulated_memory_stats,
+    reset_max_memory_allocated,
+    reset_max_memory_cached,
+    reset_peak_memory_stats,
+    set_per_process_memory_fraction,
+)
+from tinyt.cuda.places import count, index_of, is_in_use, is_none, place_of
+from tinyt.cuda.places import refuse as _refuse
+from tinyt.cuda.properties import (
+    can_device_access_peer,
+    get_arch_list,
+    get_device_capability,
+    get_device_name,
+    get_device_properties,
+    get_gencode_flags,
+    is_bf16_supported,
+    is_tf32_supported,
+)
+from tinyt.cuda.random import (
+    get_rng_state,
+    get_rng_state_all,
+    initial_seed,
+    manual_seed,
+    manual_seed_all,
+    seed,
+    seed_all,
+    set_rng_state,
+    set_rng_state_all,
+)
+from tinyt.cuda.streams import (
+    Event,
+    ExternalStream,
+    Stream,
+    StreamContext,
+    current_stream,
+    default_stream,
+    device,
+    device_of,
+    set_stream,
+    stream,
+)
+from tinyt.cuda.types import (
+    BFloat16Tensor,
+    BoolTensor,
+    ByteTensor,
+    CharTensor,
+    DoubleTensor,
+    FloatTensor,
+    HalfTensor,
+    IntTensor,
+    LongTensor,
+    ShortTensor,
+)
+from tinyt.random import default_generator
 
 if TYPE_CHECKING:
-    from tinyt.cuda import graphs, memory, nvtx, profiler, random, streams
+    from tinyt.cuda import graphs, nvtx, profiler
 
-default_generators: tuple[Any, ...] = ()
+    default_generators: tuple[Any, ...]
+
 has_half = True
 has_magma = False
 
 # Modules under PyTorch's paths, loaded when they are first asked for.
-_LAZY = {"graphs", "memory", "nvtx", "profiler", "random", "streams"}
+_LAZY = {"graphs", "nvtx", "profiler"}
 
 
 def __getattr__(name: str) -> Any:
+    if name == "default_generators":  # one stream serves all devices
+        return (default_generator,) * (count() if is_in_use() else 0)
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return import_module(f"{__name__}.{name}")
@@ -39,108 +119,88 @@ def __dir__() -> list[str]:
 
 
 class CudaError(RuntimeError):
-    """What calls of CUDA raise; nothing does here."""
+    """PyTorch's name of errors of the driver; tinyt's are DeviceError and RuntimeError."""
 
 
 DeferredCudaCallError = AcceleratorError = CudaError
 
 
+# ---- devices
+
+
 def is_available() -> bool:
-    """False: tinyt.cuda has no devices yet."""
-    return False
+    """Whether there is a CUDA device that can be opened; raises nothing. The driver is asked once,
+    and CUDA does not become the accelerator by that."""
+    return count() > 0
 
 
 def device_count() -> int:
-    """0."""
-    return 0
+    """How many CUDA devices there are."""
+    return count()
 
 
 def is_initialized() -> bool:
-    """False."""
-    return False
+    """Whether this process has used one."""
+    return is_in_use()
 
 
-def is_bf16_supported(including_emulation: bool = True) -> bool:
-    """False."""
-    return False
+def init() -> None:
+    """Uses the current device from now on; DeviceError where there is none, which asks again."""
+    Device("cuda").require_present()
 
 
-def manual_seed(seed: int) -> None:
-    """Seeds nothing: there is no GPU; the CPU's stream is `tinyt.manual_seed`'s."""
+def current_device() -> int:
+    """The index of this thread's device, which "cuda" without an index means; at first 0."""
+    index: int = place_of("current_device").index or 0
+    return index
 
 
-def manual_seed_all(seed: int) -> None:
-    """Seeds nothing."""
+def set_device(device: Any) -> None:
+    """Makes a device this thread's current one: "cuda" without an index means it from then on.
+
+    Args:
+        device: a number, a name or a device; None or a negative number changes nothing.
+
+    Raises:
+        DeviceError: there is no CUDA device.
+        RuntimeError: there is none of that index.
+    """
+    if not is_none(device):
+        _tensor.set_current_device(place_of("set_device", device))
 
 
-def seed_all() -> None:
-    """Seeds nothing."""
+def synchronize(device: Any = None) -> None:
+    """Waits for all that a device, by default the current one, was asked for; where none is in use,
+    for nothing.
+
+    Raises IndexError for an index out of range that a kernel has found.
+    """
+    if is_in_use():
+        _tensor.synchronize(place_of("synchronize", device))
 
 
-def empty_cache() -> None:
-    """Frees nothing."""
+# ---- what is not there
 
 
-def ipc_collect() -> None:
-    """Frees nothing."""
+def _refusing(name: str, instead: str = "") -> Any:
+    def refuse(*args: Any, **kwargs: Any) -> NoReturn:
+        _refuse(name, instead)
+
+    refuse.__name__ = refuse.__qualname__ = name
+    refuse.__doc__ = "DeviceError without a device, NotImplementedError with one."
+    return refuse
 
 
-def reset_peak_memory_stats(device: object = None) -> None:
-    """Resets nothing."""
-
-
-def memory_allocated(device: object = None) -> int:
-    """0 bytes."""
-    return 0
-
-
-max_memory_allocated = memory_reserved = max_memory_reserved = memory_allocated
-memory_cached = max_memory_cached = memory_allocated
-reset_max_memory_allocated = reset_max_memory_cached = reset_peak_memory_stats
-reset_accumulated_memory_stats = reset_peak_memory_stats
-
-
-def memory_stats(device: object = None) -> OrderedDict[str, Any]:
-    """Nothing; `tinyt.memory.statistics()` is about the CPU."""
-    return OrderedDict()
-
-
-memory_stats_as_nested_dict = memory_stats
-
-
-def host_memory_stats() -> OrderedDict[str, Any]:
-    """Nothing, as `memory_stats`."""
-    return OrderedDict()
-
-
-def memory_summary(device: object = None, abbreviated: bool = False) -> str:
-    """One line that says that there is none."""
-    return "no CUDA memory: tinyt.cuda has no devices yet; see tinyt.memory.statistics()"
-
-
-def seed() -> None:
-    """Seeds nothing."""
-
-
-def get_rng_state_all() -> list[Tensor]:
-    """No states."""
-    return []
-
-
-def set_rng_state_all(new_states: Iterable[Tensor]) -> None:
-    """Takes no states: DeviceError for any."""
-    if list(new_states):
-        _refuse("set_rng_state_all")
-
-
-def get_arch_list() -> list[str]:
-    """None."""
-    return []
-
-
-def get_gencode_flags() -> str:
-    """None."""
-    return ""
+_NVML = "it needs NVIDIA's management library: nvidia-smi says it"
+utilization = _refusing("utilization", _NVML)
+memory_usage = _refusing("memory_usage", _NVML)
+temperature = _refusing("temperature", _NVML)
+power_draw = _refusing("power_draw", _NVML)
+clock_rate = _refusing("clock_rate", _NVML)
+cudart = _refusing("cudart", "tinyt calls the driver, not CUDA's runtime library")
+_COMPILE = "tinyt.compile makes one program of a step"
+graph_pool_handle = _refusing("graph_pool_handle", _COMPILE)
+make_graphed_callables = _refusing("make_graphed_callables", _COMPILE)
 
 
 def is_current_stream_capturing() -> bool:
@@ -148,160 +208,33 @@ def is_current_stream_capturing() -> bool:
     return False
 
 
-def is_tf32_supported() -> bool:
-    """False."""
-    return False
+def get_sync_debug_mode() -> int:
+    """0: nothing warns of what waits; DeviceError without a device."""
+    index_of("get_sync_debug_mode")
+    return 0
 
 
-def synchronize(device: object = None) -> None:
-    """Waits for nothing: there is nothing that could run."""
-
-
-def _refuse(name: str) -> NoReturn:
-    raise DeviceError(
-        f"cuda.{name}: tinyt.cuda has no devices yet; check cuda.is_available() first"
-    )
-
-
-def list_gpu_processes(device: object = None) -> str:
-    """One line that says that there are none."""
-    return "no GPU processes: tinyt.cuda has no devices yet"
-
-
-def _is_none(device: object) -> bool:
-    """Whether a device is named at all."""
-    return device is None or (isinstance(device, int) and device < 0)
-
-
-class device:
-    """A block on a device: None or a negative index for none; DeviceError for any other."""
-
-    def __init__(self, device: Any) -> None:
-        self.device = device
-
-    def __enter__(self) -> None:
-        if not _is_none(self.device):
-            _refuse("device")
-
-    def __exit__(self, *exc: object) -> None:
-        pass
-
-
-class device_of(device):
-    """A block on the device of a tensor; of one on the CPU, no block."""
-
-    def __init__(self, obj: Any) -> None:
-        super().__init__(None)
-
-
-class StreamContext(device):
-    """A block on a stream: None for none; DeviceError for any other."""
-
-
-stream = StreamContext
-
-
-def set_stream(stream: Any) -> None:
-    """Nothing for None; DeviceError for any other stream."""
-    if stream is not None:
-        _refuse("set_stream")
-
-
-class Stream:
-    """DeviceError: there is no device."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        _refuse("Stream")
-
-
-class Event:
-    """DeviceError: there is no device; `time.perf_counter` times work of the CPU."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        _refuse("Event")
-
-
-class ExternalStream(Stream):
-    """DeviceError: there is no device."""
+def set_sync_debug_mode(debug_mode: int | str) -> None:
+    """Nothing for 0 or "default"; NotImplementedError for others, DeviceError without a device."""
+    if debug_mode not in (0, "default") or not count():
+        _refuse("set_sync_debug_mode", "the profiler shows what waits")
 
 
 class graph:
-    """DeviceError: there is no device; `tinyt.compile` makes programs for the CPU."""
+    """DeviceError without a device, NotImplementedError with one: `tinyt.compile` makes one program
+    of a step."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        _refuse("graph")
+        _refuse("graph", _COMPILE)
 
 
 class CUDAGraph:
-    """DeviceError: there is no device; `tinyt.compile` makes programs for the CPU."""
+    """DeviceError without a device, NotImplementedError with one: `tinyt.compile` makes one program
+    of a step."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        _refuse("CUDAGraph")
+        _refuse("CUDAGraph", _COMPILE)
 
-
-class _TensorType(type):
-    """The class of `FloatTensor` and its like: no tensor is an instance."""
-
-    def __call__(cls, *args: Any, **kwargs: Any) -> NoReturn:
-        _refuse(cls.__name__)
-
-
-def _tensor_type(name: str) -> _TensorType:
-    return _TensorType(name, (), {"__doc__": "DeviceError: there is no device."})
-
-
-BFloat16Tensor = _tensor_type("BFloat16Tensor")
-BoolTensor = _tensor_type("BoolTensor")
-ByteTensor = _tensor_type("ByteTensor")
-CharTensor = _tensor_type("CharTensor")
-DoubleTensor = _tensor_type("DoubleTensor")
-FloatTensor = _tensor_type("FloatTensor")
-HalfTensor = _tensor_type("HalfTensor")
-IntTensor = _tensor_type("IntTensor")
-LongTensor = _tensor_type("LongTensor")
-ShortTensor = _tensor_type("ShortTensor")
-
-
-def set_device(device: object) -> None:
-    """DeviceError: there is no device; nothing for a negative index."""
-    if not _is_none(device):
-        _refuse("set_device")
-
-
-def _refusing(name: str) -> Any:
-    def refuse(*args: Any, **kwargs: Any) -> NoReturn:
-        _refuse(name)
-
-    refuse.__name__ = refuse.__qualname__ = name
-    refuse.__doc__ = "DeviceError: there is no device."
-    return refuse
-
-
-# What needs a device, whatever its arguments.
-can_device_access_peer = _refusing("can_device_access_peer")
-cudart = _refusing("cudart")
-current_device = _refusing("current_device")
-current_stream = _refusing("current_stream")
-default_stream = _refusing("default_stream")
-get_device_capability = _refusing("get_device_capability")
-get_device_name = _refusing("get_device_name")
-get_device_properties = _refusing("get_device_properties")
-device_memory_used = _refusing("device_memory_used")
-get_allocator_backend = _refusing("get_allocator_backend")
-get_per_process_memory_fraction = _refusing("get_per_process_memory_fraction")
-get_rng_state = _refusing("get_rng_state")
-get_sync_debug_mode = _refusing("get_sync_debug_mode")
-graph_pool_handle = _refusing("graph_pool_handle")
-make_graphed_callables = _refusing("make_graphed_callables")
-memory_usage = _refusing("memory_usage")
-set_sync_debug_mode = _refusing("set_sync_debug_mode")
-init = _refusing("init")
-initial_seed = _refusing("initial_seed")
-mem_get_info = _refusing("mem_get_info")
-memory_snapshot = _refusing("memory_snapshot")
-set_per_process_memory_fraction = _refusing("set_per_process_memory_fraction")
-set_rng_state = _refusing("set_rng_state")
-utilization = _refusing("utilization")
 
 __all__ = [
     "AcceleratorError",
@@ -325,6 +258,7 @@ __all__ = [
     "StreamContext",
     "amp",
     "can_device_access_peer",
+    "clock_rate",
     "cudart",
     "current_device",
     "current_stream",
@@ -377,6 +311,7 @@ __all__ = [
     "memory_summary",
     "memory_usage",
     "nvtx",
+    "power_draw",
     "profiler",
     "random",
     "reset_accumulated_memory_stats",
@@ -394,5 +329,6 @@ __all__ = [
     "stream",
     "streams",
     "synchronize",
+    "temperature",
     "utilization",
 ]

@@ -1,4 +1,4 @@
-"""Mixed precision on CUDA, under its older name: off, as there is none."""
+"""Mixed precision on CUDA, under its older name; off without a device."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 from tinyt import amp
 from tinyt._tensor import dtype as DType
+from tinyt.cuda.places import count
 from tinyt.dtypes import float16
 
 __all__ = [
@@ -39,8 +40,7 @@ class GradScaler(amp.GradScaler):
 
 
 def custom_fwd(fwd: Any = None, *, cast_inputs: DType | None = None) -> Any:
-    """`tinyt.amp.custom_fwd(device_type="cuda")`: the forward runs as it is called, as the autocast
-    of CUDA is never on."""
+    """`tinyt.amp.custom_fwd(device_type="cuda")`: see there."""
     return amp.custom_fwd(fwd, device_type="cuda", cast_inputs=cast_inputs)
 
 
@@ -50,8 +50,8 @@ def custom_bwd(bwd: Any) -> Any:
 
 
 def amp_definitely_not_available() -> bool:
-    """True: there is no CUDA."""
-    return True
+    """Whether there is no CUDA device."""
+    return not count()
 
 
 def _module(name: str, *members: Any) -> ModuleType:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tinyt.cuda import _refuse, _refusing
+from tinyt.cuda import _refusing
+from tinyt.cuda.places import refuse as _refuse
 
 __all__ = ["profile", "start", "stop"]
 

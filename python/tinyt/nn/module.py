@@ -296,8 +296,8 @@ class Module(Stateful):
         return self.to("cpu")
 
     def cuda(self: Self, device: object = None) -> Self:
-        """Moves all parameters and buffers to a CUDA device, by default the first; RuntimeError
-        where it is not there."""
+        """Moves all parameters and buffers to a CUDA device, by default the current one;
+        RuntimeError where it is not there."""
         return self.to(cuda_device(device))
 
     def to_empty(self: Self, *, device: Any, recurse: bool = True) -> Self:

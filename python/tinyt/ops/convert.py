@@ -197,7 +197,7 @@ def cpu(self: Tensor, memory_format: Format | None = None) -> Tensor:
 
 
 def cuda_device(device: Any = None) -> Device:
-    """What ``x.cuda(device)`` means: the first CUDA device, or that of a number or a name."""
+    """What ``x.cuda(device)`` means: the current CUDA device, or that of a number or a name."""
     place = Device("cuda", device) if device is None or isinstance(device, int) else Device(device)
     if place.type != "cuda":
         raise RuntimeError(f"cuda: expected a CUDA device, got {place}")
@@ -211,7 +211,7 @@ def cuda(
     non_blocking: bool = False,
     memory_format: Format | None = None,
 ) -> Tensor:
-    """The tensor on a CUDA device, by default the first; RuntimeError where it is not there.
+    """The tensor on a CUDA device, by default the current one; RuntimeError where it is not there.
 
     Args:
         device: a number among CUDA's devices, a name or a device.

@@ -65,6 +65,9 @@ cdef extern from "devices.h" namespace "tinyt":
     string device_hardware(int64_t) except +raise_python_error
     int64_t device_bytes(int64_t) except +raise_python_error
     int64_t swap_creation_device(int64_t)
+    int64_t current_index(int64_t)
+    void set_current_index(int64_t, int64_t)
+    int64_t current_indices()
     cbool is_on_host(const CTensor&)
     size_t address_of(const CTensor&)
     cbool is_on_cuda(const CTensor&)

@@ -99,6 +99,24 @@ std::string name_of(Device device) {
   return numbered ? name + ":" + std::to_string(device.index) : name;
 }
 
+// ---- what not every kind has
+
+std::unique_ptr<DeviceEvent> Runtime::new_event(int, bool) {
+  fail(ErrorKind::NotImplemented,
+       "Event: devices of this kind have no events; synchronize() waits");
+}
+
+void* Runtime::queue_handle(int) {
+  fail(ErrorKind::NotImplemented, "Stream: queues of this kind of device have no handle");
+}
+
+MemoryInfo Runtime::memory_info(int) {
+  fail(ErrorKind::NotImplemented,
+       "memory: devices of this kind do not say what is free; see tinyt.memory.statistics");
+}
+
+// ---- by number
+
 Runtime* find_runtime(DeviceKind kind) { return kinds().rows[static_cast<size_t>(kind)].runtime; }
 
 Runtime& runtime_of(Device device) {

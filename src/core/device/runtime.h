@@ -32,6 +32,29 @@ class ProgramRuns {
   virtual void abandon() noexcept = 0;
 };
 
+// A moment in a device's queue, or none before it is recorded first. Calls come from any thread, of
+// one event one at a time. `queue` is the driver's handle of a queue of that device; null: the one
+// that its kernels run in.
+class DeviceEvent {
+ public:
+  virtual ~DeviceEvent() = default;
+  // The moment when all that was asked of the queue so far is done.
+  virtual void record(void* queue) = 0;
+  // Whether it is past, as one that was not recorded is.
+  virtual bool is_past() = 0;
+  virtual void synchronise() = 0;
+  // What is asked of a queue of a device of its kind from now on comes after it.
+  virtual void hold(int index, void* queue) = 0;
+  // Milliseconds from this one, of which both are recorded with times and past.
+  virtual double milliseconds_to(DeviceEvent& later) = 0;
+  // Of the driver; null before it is recorded.
+  virtual void* handle() = 0;
+};
+
+struct MemoryInfo {
+  size_t free_bytes = 0, bytes = 0;  // of all processes together
+};
+
 // One for all devices of a kind. Kernels, copies and fills of a device run one after another, as
 // they were asked for, maybe after the call has returned; what takes or gives memory of the host
 // has done with it when it returns, but for `copy_later`. Calls come from any thread.
@@ -71,6 +94,11 @@ class Runtime {
 
   // For a program that runs there; null where a run would gain nothing by it.
   virtual std::unique_ptr<ProgramRuns> program_runs(int) { return nullptr; }
+  // What not every kind has: NotImplementedError.
+  virtual std::unique_ptr<DeviceEvent> new_event(int index, bool has_times);
+  // The driver's handle of the queue, for other libraries.
+  virtual void* queue_handle(int index);
+  virtual MemoryInfo memory_info(int index);
 };
 
 // Of a kind, which may have no device here; null before it is registered.

@@ -56,6 +56,13 @@ struct Statistics {
   int64_t live_blocks;         // blocks not yet released
   int64_t system_allocations;  // calls that had to ask the operating system
 };
+// Of a device whose memory a driver gives.
+struct DeviceStatistics : Statistics {
+  int64_t peak_reserved_bytes;  // most since the start or reset_reserved_peak()
+  int64_t system_frees;         // blocks that went back to the driver
+  int64_t retries;              // allocations for which what was kept went back
+  int64_t refusals;             // OutOfMemoryErrors
+};
 Statistics statistics();
 void reset_peak();
 // The peak is at least this: for who has reset it and lets others see none of that.

@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <sstream>
 #include <string>
 #include <utility>
 
@@ -31,6 +32,26 @@ using Lock = std::lock_guard<ForkSafeMutex>;
 
 }  // namespace
 
+// Says who holds what, when all that was kept went back to the driver.
+void DeviceCache::refuse(size_t bytes, size_t size) {
+  if (const size_t most = runtime_.properties(device_.index).most_bytes; most > 0 && size > most)
+    fail_in_backend(ErrorKind::OutOfMemory, "memory: ", name_of(device_), " gives at most ", most,
+                    " bytes at once, asked for ", bytes, " bytes");
+  const DeviceStatistics held = statistics();
+  const int64_t live = held.current_bytes - static_cast<int64_t>(bytes);
+  std::ostringstream driver;
+  try {
+    const MemoryInfo info = runtime_.memory_info(device_.index);
+    driver << "; of its " << info.bytes << " bytes " << info.free_bytes
+           << " are free, and other libraries and processes hold "
+           << static_cast<int64_t>(info.bytes - info.free_bytes) - held.reserved_bytes;
+  } catch (const Error&) {  // a driver that does not say so
+  }
+  fail_in_backend(ErrorKind::OutOfMemory, "memory: ", name_of(device_), " has no more, asked for ",
+                  bytes, " bytes, in use ", live, ", kept for reuse or by rounding ",
+                  held.reserved_bytes - live, driver.str());
+}
+
 // Of the cache, else of the runtime, which is asked again when all that is kept went back to it.
 Buffer DeviceCache::take(size_t bytes) {
   const size_t size = rounded(bytes);
@@ -48,19 +69,14 @@ Buffer DeviceCache::take(size_t bytes) {
     if (made.host != nullptr || made.handle != nullptr) {
       const Lock lock(mutex_);
       counts_.reserved_bytes += static_cast<int64_t>(size);
+      counts_.peak_reserved_bytes = std::max(counts_.peak_reserved_bytes, counts_.reserved_bytes);
       ++counts_.system_allocations;
       return made;
     }
-    if (attempt > 0) {
-      if (const size_t most = runtime_.properties(device_.index).most_bytes;
-          most > 0 && size > most)
-        fail_in_backend(ErrorKind::OutOfMemory, "memory: ", name_of(device_), " gives at most ",
-                        most, " bytes at once, asked for ", bytes, " bytes");
-      fail_in_backend(ErrorKind::OutOfMemory, "memory: ", name_of(device_),
-                      " has no more, asked for ", bytes, " bytes, in use ",
-                      statistics().current_bytes - static_cast<int64_t>(bytes));
-    }
+    if (attempt > 0) refuse(bytes, size);
     empty_cache();
+    const Lock lock(mutex_);
+    ++counts_.retries;
   }
 }
 
@@ -73,17 +89,20 @@ Buffer DeviceCache::allocate(size_t bytes) {
                       bytes, " bytes");
     {
       const Lock lock(mutex_);
-      if (limit_ != 0 && n > limit_ - counts_.current_bytes)
+      if (limit_ != 0 && n > limit_ - counts_.current_bytes) {
+        ++counts_.refusals;
         fail_in_backend(ErrorKind::OutOfMemory, "memory: the limit of ", name_of(device_),
                         " is reached, asked for ", bytes, " bytes, limit ", limit_, ", in use ",
                         counts_.current_bytes);
+      }
       counts_.current_bytes += n;  // threads together keep to the limit
     }
     try {
       buffer = take(bytes);
-    } catch (...) {
+    } catch (const Error& error) {
       const Lock lock(mutex_);
       counts_.current_bytes -= n;
+      if (error.kind() == ErrorKind::OutOfMemory) ++counts_.refusals;
       throw;
     }
     const Lock lock(mutex_);
@@ -112,12 +131,13 @@ void DeviceCache::release(const Buffer& buffer) noexcept {
       return;
     } catch (const std::bad_alloc&) {
       counts_.reserved_bytes -= static_cast<int64_t>(size);
+      ++counts_.system_frees;
     }
   }
   runtime_.free(whole);
 }
 
-Statistics DeviceCache::statistics() {
+DeviceStatistics DeviceCache::statistics() {
   const Lock lock(mutex_);
   return counts_;
 }
@@ -125,6 +145,11 @@ Statistics DeviceCache::statistics() {
 void DeviceCache::reset_peak() {
   const Lock lock(mutex_);
   counts_.peak_bytes = counts_.current_bytes;
+}
+
+void DeviceCache::reset_reserved_peak() {
+  const Lock lock(mutex_);
+  counts_.peak_reserved_bytes = counts_.reserved_bytes;
 }
 
 void DeviceCache::set_limit(int64_t bytes) {
@@ -145,6 +170,8 @@ void DeviceCache::empty_cache() noexcept {
     kept = std::exchange(free_, {});
     counts_.reserved_bytes -= counts_.cached_bytes;
     counts_.cached_bytes = 0;
+    for (const auto& [size, buffers] : kept)
+      counts_.system_frees += static_cast<int64_t>(buffers.size());
   }
   for (const auto& [size, buffers] : kept)
     for (const Buffer& buffer : buffers) runtime_.free(buffer);

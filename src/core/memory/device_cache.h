@@ -20,20 +20,22 @@ class DeviceCache final : public Allocator {
   Buffer allocate(size_t bytes) override;
   void release(const Buffer& buffer) noexcept override;
 
-  Statistics statistics();
+  DeviceStatistics statistics();
   void reset_peak();
+  void reset_reserved_peak();
   void empty_cache() noexcept;
   void set_limit(int64_t bytes);  // 0: none
   int64_t limit();
 
  private:
   Buffer take(size_t bytes);
+  [[noreturn]] void refuse(size_t bytes, size_t size);
 
   const Device device_;
   Runtime& runtime_;
   ForkSafeMutex mutex_;  // of all that follows; not held while the runtime works
   std::map<size_t, std::vector<Buffer>> free_;
-  Statistics counts_{};
+  DeviceStatistics counts_{};
   int64_t limit_ = 0;
 };
 

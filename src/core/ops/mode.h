@@ -1,6 +1,8 @@
 // Modes of a thread: what the front end's calls do beside computing.
 #pragma once
 
+#include <array>
+
 #include "core/base/dtype.h"
 #include "core/device/device.h"
 #include "core/memory/thread_pointer.h"
@@ -19,6 +21,8 @@ struct Modes {
   bool saved_hooks = false;  // saved tensors go through Python hooks
   Autocast autocast;
   Device device;  // where tensors are made of nothing
+  // Of each kind the device that is meant where it is named without a number.
+  std::array<uint8_t, kMaxDeviceKinds> indices{};
 };
 
 extern TINYT_THREAD_POINTER Modes t_modes;

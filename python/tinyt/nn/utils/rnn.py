@@ -71,7 +71,8 @@ class PackedSequence(_Fields):
         return self.to(*args, **{"device": "cpu", **kwargs})
 
     def cuda(self, device: Any = None, *args: Any, **kwargs: Any) -> PackedSequence:
-        """The same on a CUDA device, by default the first; RuntimeError where it is not there."""
+        """The same on a CUDA device, by default the current one; RuntimeError where it is not
+        there."""
         return self.to(cuda_device(device), *args, **kwargs)
 
     def double(self) -> PackedSequence:

@@ -243,7 +243,7 @@ cdef object built(object description, object leaves):
 # The bits of each in `modes`.
 cdef tuple MODES = (("grad mode", 0xff), ("autocast", 0xff << 8), ("autocast's dtype", 0xff << 16),
                     ("autocast's cache", 0xff << 24), ("the default dtype", 0xff << 32),
-                    ("hooks of saved tensors", 0xff << 40),
+                    ("hooks of saved tensors", 1 << 40), ("the current device", 0x7f << 41),
                     ("the device that tensors are made on", 0xffff << 48))
 
 
@@ -252,7 +252,7 @@ cpdef int64_t modes():
     return (<int64_t>grad_mode() | <int64_t>t_autocast.active << 8
             | <int64_t>t_autocast.dtype << 16 | <int64_t>t_autocast.cache << 24
             | <int64_t>default_dtype() << 32 | <int64_t>saved_hooks_active() << 40
-            | code_of(t_device) << 48)
+            | current_indices() << 41 | code_of(t_device) << 48)
 
 
 cdef inline int wants_of(TensorBase x):

@@ -135,7 +135,9 @@ cdef class device:
 
     cdef readonly str type
     cdef readonly object index
-    cdef int64_t number     # what stands for it among attributes; -1 until it is known to be here
+    # What stands for it, or without an index for the first of its kind, among attributes; -1 until
+    # it is known to be here.
+    cdef int64_t number
 
     def __cinit__(self):
         self.number = -1
@@ -179,9 +181,12 @@ cdef class device:
         self.index = index
 
     cdef int64_t code(self) except -1:
-        """Its number among attributes; RuntimeError where this process has none such."""
+        """Its number among attributes; RuntimeError where this process has none such. Without an
+        index it is the device of its kind that is this thread's now."""
         if self.number < 0:
             self.number = self.looked_up()
+        if self.index is None:
+            return self.number | current_index(self.number >> 8)
         return self.number
 
     cdef int64_t looked_up(self) except -1:
@@ -293,6 +298,17 @@ def device_count(str kind not None):
     """How many devices of a kind this process has."""
     cdef int64_t number = device_kind_of(kind.encode())
     return device_count_of(number) if number > 0 and device_has_numbers(number) else 0
+
+
+def current_device_index(device place not None):
+    """The index that a device of that kind without one has in this thread."""
+    return current_index(place.code() >> 8)
+
+
+def set_current_device(device place not None):
+    """Makes it the device of its kind that this thread means where it names no index."""
+    cdef int64_t code = place.code()
+    set_current_index(code >> 8, code & 255)
 
 
 def device_kinds():

@@ -1,0 +1,35 @@
+"""Devices of this build's kinds, looked for without making one the accelerator."""
+
+from __future__ import annotations
+
+from tinyt import _core, _tensor
+
+# Of a kind that was looked for: how many there are, and why there is none.
+_found: dict[str, tuple[int, str]] = {}
+
+
+def _look(kind: str) -> tuple[int, str]:
+    here = _tensor.device_count(kind)
+    if here:
+        return here, ""
+    if kind not in _found:
+        _tensor.find_libraries()
+        try:
+            _found[kind] = len(_core.look_for_devices(kind)), ""
+        except Exception as error:  # a driver may fail in any way
+            _found[kind] = 0, str(error).removeprefix("device: ")
+    return _found[kind]
+
+
+def count(kind: str) -> int:
+    """How many devices of a kind of this build there are; raises nothing. Its library is opened
+    when it is asked for first, and what that gave is kept."""
+    return _look(kind)[0]
+
+
+def why_missing(kind: str) -> str:
+    """Why there is none, and what to do; empty where there is one."""
+    return _look(kind)[1]
+
+
+__all__ = ["count", "why_missing"]
