@@ -1,4 +1,6 @@
 // Events of CUDA's streams, and what its driver says of memory.
+#include <atomic>
+
 #include "core/base/error.h"
 #include "cuda/cuda_driver.h"
 #include "cuda/current_context.h"
@@ -25,9 +27,12 @@ class CudaEvent final : public DeviceEvent {
 
   void record(void* queue) override {
     const CurrentContext current(api_, driver_.context(index_));
-    if (event_ == nullptr)
-      check(api_, api_.cuEventCreate(&event_, has_times_ ? kWithTimes : kWithoutTimes),
+    if (event_ == nullptr) {
+      Event made = nullptr;
+      check(api_, api_.cuEventCreate(&made, has_times_ ? kWithTimes : kWithoutTimes),
             "cuEventCreate");
+      event_ = made;
+    }
     check(api_, api_.cuEventRecord(event_, stream(index_, queue)), "cuEventRecord");
     is_recorded_ = true;
   }
@@ -81,8 +86,8 @@ class CudaEvent final : public DeviceEvent {
   const Api& api_;
   const int index_;
   const bool has_times_;
-  bool is_recorded_ = false;
-  Event event_ = nullptr;
+  std::atomic<bool> is_recorded_ = false;
+  std::atomic<Event> event_ = nullptr;
 };
 
 }  // namespace
