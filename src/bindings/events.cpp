@@ -22,35 +22,27 @@ namespace {
 
 void* queue_at(size_t handle) { return reinterpret_cast<void*>(handle); }
 
-template <class F>
-auto without_lock(const F& function) {
-  const PythonUnlocked unlocked;
-  return function();
-}
-
+// All but waiting holds Python's lock: calls of one event come one at a time.
 class PythonEvent {
  public:
   PythonEvent(int64_t code, bool has_times)
       : device_(device_of(code)), event_(runtime_of(device_).new_event(device_.index, has_times)) {}
-  void record(size_t queue) {
-    without_lock([&] { event_->record(queue_at(queue)); });
-  }
-  bool is_past() {
-    return without_lock([&] { return event_->is_past(); });
-  }
+  void record(size_t queue) { event_->record(queue_at(queue)); }
+  bool is_past() { return event_->is_past(); }
   void synchronise() {
-    without_lock([&] { event_->synchronise(); });
+    const PythonUnlocked unlocked;
+    event_->synchronise();
   }
   void hold(int64_t code, size_t queue) {
     const Device device = device_of(code);
     require(device.kind == device_.kind, ErrorKind::Value, "Event: ", name_of(device),
             " cannot wait for an event of ", name_of(device_));
-    without_lock([&] { event_->hold(device.index, queue_at(queue)); });
+    event_->hold(device.index, queue_at(queue));
   }
   double milliseconds_to(PythonEvent& later) {
     require(later.device_.kind == device_.kind, ErrorKind::Value,
             "elapsed_time: both events must be of one device");
-    return without_lock([&] { return event_->milliseconds_to(*later.event_); });
+    return event_->milliseconds_to(*later.event_);
   }
   size_t handle() { return reinterpret_cast<size_t>(event_->handle()); }
 

@@ -1,4 +1,6 @@
 // Events of CUDA's streams, and what its driver says of memory.
+#include <atomic>
+
 #include "core/base/error.h"
 #include "cuda/current.h"
 
@@ -22,9 +24,12 @@ class CudaDriver::QueueEvent final : public DeviceEvent {
 
   void record(void* queue) override {
     const Current current(api_, driver_.device(index_));
-    if (event_ == nullptr)
-      check(api_, api_.cuEventCreate(&event_, has_times_ ? kWithTimes : kWithoutTimes),
+    if (event_ == nullptr) {
+      Event made = nullptr;
+      check(api_, api_.cuEventCreate(&made, has_times_ ? kWithTimes : kWithoutTimes),
             "cuEventCreate");
+      event_ = made;
+    }
     check(api_, api_.cuEventRecord(event_, stream(index_, queue)), "cuEventRecord");
     is_recorded_ = true;
   }
@@ -78,8 +83,8 @@ class CudaDriver::QueueEvent final : public DeviceEvent {
   const Api& api_;
   const int index_;
   const bool has_times_;
-  bool is_recorded_ = false;
-  Event event_ = nullptr;
+  std::atomic<bool> is_recorded_ = false;
+  std::atomic<Event> event_ = nullptr;
 };
 
 std::unique_ptr<DeviceEvent> CudaDriver::new_event(int index, bool has_times) {

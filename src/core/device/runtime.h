@@ -33,8 +33,8 @@ class ProgramRuns {
 };
 
 // A moment in a device's queue, or none before it is recorded first. Calls come from any thread, of
-// one event one at a time. `queue` is the driver's handle of a queue of that device; null: the one
-// that its kernels run in.
+// one event one at a time, but for `synchronise`. `queue` is the driver's handle of a queue of that
+// device; null: the one that its kernels run in.
 class DeviceEvent {
  public:
   virtual ~DeviceEvent() = default;
