@@ -122,7 +122,7 @@ def test_a_training_step_is_one_launch(dropout: float) -> None:
         compiled.schedule.step()
     assert counts.graphs == (0, 100)
     assert counts.plain == 0
-    assert counts.updates > 0
+    assert 0 < counts.updates < 100 * 25
     plain = Training(False, dropout)
     for (x, y), loss in zip(given, losses, strict=True):
         assert_same_bits(loss.cpu(), plain.call(x, y).cpu())

@@ -30,10 +30,27 @@ static_assert(rounded(257) == 288 && rounded(1024) == 1024 && rounded(1025) == 1
 
 using Lock = std::lock_guard<ForkSafeMutex>;
 
+// Of what is free: a block that was asked for, else the one that was given back last.
+Buffer taken_from(std::vector<Buffer>& free, std::span<void* const> handles) {
+  auto found = free.end() - 1;
+  for (void* const handle : handles)
+    if (const auto it = std::ranges::find(free, handle, &Buffer::handle); it != free.end()) {
+      found = it;
+      break;
+    }
+  const Buffer block = *found;
+  free.erase(found);
+  return block;
+}
+
 }  // namespace
 
 // Says who holds what, when all that was kept went back to the driver.
 void DeviceCache::refuse(size_t bytes, size_t size) {
+  {
+    const Lock lock(mutex_);
+    ++counts_.refusals;
+  }
   if (const size_t most = runtime_.properties(device_.index).most_bytes; most > 0 && size > most)
     fail_in_backend(ErrorKind::OutOfMemory, "memory: ", name_of(device_), " gives at most ", most,
                     " bytes at once, asked for ", bytes, " bytes");
@@ -53,14 +70,13 @@ void DeviceCache::refuse(size_t bytes, size_t size) {
 }
 
 // Of the cache, else of the runtime, which is asked again when all that is kept went back to it.
-Buffer DeviceCache::take(size_t bytes) {
+Buffer DeviceCache::take(size_t bytes, std::span<void* const> handles) {
   const size_t size = rounded(bytes);
   for (int attempt = 0;; ++attempt) {
     {
       const Lock lock(mutex_);
       if (const auto it = free_.find(size); it != free_.end() && !it->second.empty()) {
-        const Buffer found = it->second.back();
-        it->second.pop_back();
+        const Buffer found = taken_from(it->second, handles);
         counts_.cached_bytes -= static_cast<int64_t>(size);
         return found;
       }
@@ -80,7 +96,7 @@ Buffer DeviceCache::take(size_t bytes) {
   }
 }
 
-Buffer DeviceCache::allocate(size_t bytes) {
+Buffer DeviceCache::allocate_again(size_t bytes, std::span<void* const> handles) {
   Buffer buffer;
   const auto n = static_cast<int64_t>(bytes);
   if (bytes > 0 && runtime_.has_memory()) {
@@ -98,11 +114,10 @@ Buffer DeviceCache::allocate(size_t bytes) {
       counts_.current_bytes += n;  // threads together keep to the limit
     }
     try {
-      buffer = take(bytes);
-    } catch (const Error& error) {
+      buffer = take(bytes, handles);
+    } catch (...) {
       const Lock lock(mutex_);
       counts_.current_bytes -= n;
-      if (error.kind() == ErrorKind::OutOfMemory) ++counts_.refusals;
       throw;
     }
     const Lock lock(mutex_);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <span>
 #include <vector>
 
 #include "core/base/fork.h"
@@ -17,7 +18,9 @@ namespace tinyt::memory {
 class DeviceCache final : public Allocator {
  public:
   DeviceCache(Device device, Runtime& runtime) : device_(device), runtime_(runtime) {}
-  Buffer allocate(size_t bytes) override;
+  Buffer allocate(size_t bytes) override { return allocate_again(bytes, {}); }
+  // The same, of these handles' blocks the first one that is free, if any is.
+  Buffer allocate_again(size_t bytes, std::span<void* const> handles);
   void release(const Buffer& buffer) noexcept override;
 
   DeviceStatistics statistics();
@@ -28,7 +31,7 @@ class DeviceCache final : public Allocator {
   int64_t limit();
 
  private:
-  Buffer take(size_t bytes);
+  Buffer take(size_t bytes, std::span<void* const> handles);
   [[noreturn]] void refuse(size_t bytes, size_t size);
 
   const Device device_;

@@ -2,6 +2,7 @@
 
 #include "core/base/backend_error.h"
 #include "core/base/parallel.h"
+#include "core/memory/device_cache.h"
 #include "core/memory/spare.h"
 #include "core/ops/fallback.h"
 #include "core/ops/op_profile.h"
@@ -29,6 +30,7 @@ Program::Program(const Graph& graph, Plan::Part part, Plan::ResultAlloc result_a
     : scalars_(graph.shared_scalars()), plan_(make_plan(graph, part, result_alloc)) {
   int64_t elements = 0;
   for (const Tensor& t : plan_.operands) elements += t.numel();
+  last_handles_.resize(plan_.allocs.size());
   holds_gil_ = elements < kReleaseLockElements && plan_.executables.empty();
 }
 
@@ -90,7 +92,13 @@ void Program::forget_lost_run() {
 void Program::take(Plan::BufferEvent& event) {
   Buffer& block = event.memory.storage->buffer;
   try {
-    block = memory::allocator_of(block.device).allocate(event.memory.bytes);
+    if (block.device == Device{}) {
+      block = memory::current().allocate(event.memory.bytes);
+    } else {
+      auto& last = last_handles_[static_cast<size_t>(&event - plan_.allocs.data())];
+      block = memory::cache_of(block.device).allocate_again(event.memory.bytes, last);
+      if (block.handle != last[0]) last = {block.handle, last[0]};
+    }
   } catch (BackendError& error) {
     error.name_op(ops_of(plan_.steps[event.step]));
     throw;

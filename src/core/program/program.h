@@ -2,6 +2,7 @@
 // memory.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -96,8 +97,11 @@ class Program {
     size_t bytes = 0;
   } spare_;
   bool holds_gil_ = false;
+  // Of other devices' blocks in `plan_.allocs` the handles of the last two runs: what a device is
+  // asked for is mostly the same then. Results of one run are often held until the next one ends.
+  std::vector<std::array<void*, 2>> last_handles_;
   std::optional<DeviceRuns> device_runs_;  // from the first run on that nobody observes
-  uint32_t forks_ = fork_count();  // when it ran last
+  uint32_t forks_ = fork_count();          // when it ran last
 };
 
 }  // namespace tinyt
