@@ -231,6 +231,19 @@ def test_none_at_all(place):
             tinyt.testing.assert_close(one.cpu(), other, rtol=1e-5, atol=1e-5)
 
 
+def test_gradients_of_scores_far_apart(place):
+    """They make the same scores, bit for bit: by other ones, a weight would be infinite."""
+    given = [x.to(place) for x in operands_of("float32", 1, 1, 1, 20, 70, 8, 8)]
+    given[0] *= 1e10
+    q, k, v = (x.requires_grad_() for x in given)
+    out = tinyt.nn.functional.scaled_dot_product_attention(q, k, v)
+    out.backward(tinyt.ones_like(out))
+    first = (exact(q.detach())[0, 0] @ exact(k.detach())[0, 0].T).argmax(1)
+    assert np.array_equal(exact(out.detach())[0, 0], exact(v.detach())[0, 0][first])
+    counts = np.bincount(first, minlength=70)
+    assert np.array_equal(exact(v.grad)[0, 0], np.repeat(counts[:, None], 8, 1))
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_gradients(place, dtype):
     """Which need the sums."""

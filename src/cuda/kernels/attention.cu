@@ -82,6 +82,9 @@ struct WarpRows {  // by products of matrices of a warp: lane 4 g + t has querie
 
   float of_scores[kKeys / 8][4], of_results[kHead / 8][4];
 
+  // Scores are scaled, not queries, which would have to be rounded.
+  static constexpr bool kScalesQueries = false;
+
   static __device__ int row(int r) { return lane() / 4 + 8 * r; }
   static __device__ int column(int c) { return c / 2 * 8 + lane() % 4 * 2 + c % 2; }
   static __device__ int feature(int f) { return column(f); }
@@ -142,6 +145,9 @@ struct WarpRows<Float32> {  // by single numbers: a lane has every fourth query,
   static constexpr int kPitch = kKeys + 4, kExtraBytes = kOfWarp * kPitch * 4;
 
   float of_scores[kRows][kColumns], of_results[kRows][kFeatures];
+
+  // As the generated kernels of gradients do, so that scores have the same bits, however large.
+  static constexpr bool kScalesQueries = true;
 
   static __device__ int row(int r) { return lane() / 8 + 4 * r; }
   static __device__ int column(int c) { return lane() % 8 + 8 * c; }
@@ -259,7 +265,7 @@ struct Softmax {
       for (int c = 0; c < Rows::kColumns; ++c) {
         const int key = Rows::column(c);
         float& score = rows.score(r, c);
-        score *= p.scale;
+        if constexpr (!Rows::kScalesQueries) score *= p.scale;
         if (!is_inside && key >= end) {
           score = lowest();
         } else if (is_masked) {
@@ -373,6 +379,11 @@ extern "C" __global__ void __launch_bounds__(kThreads, Rows::kBlocks)
   if (first < end) fill_keys(first);
   wait_for_copies<0>();
   __syncthreads();
+  if constexpr (Rows::kScalesQueries) {
+    for (int i = int(threadIdx.x); i < kQueries * kHead; i += kThreads)
+      reinterpret_cast<float*>(queries)[i] *= p.scale;
+    __syncthreads();
+  }
 #pragma unroll 1
   for (i64 at = first; at < end; at += kKeys) {
     fill<kKeys>(values, value + at * p.value_step[2], p.value_step[2], keys_from(at), p.width);
