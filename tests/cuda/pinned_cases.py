@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from other_library import STANDIN, calls
 
 import tinyt
+from cuda_other_library import STANDIN, calls
 from tinyt.utils.data import DataLoader, TensorDataset
 
 PLACE = tinyt.device("cuda:0")
