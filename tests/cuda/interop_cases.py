@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from other_library import (
+
+import tinyt
+from cuda_other_library import (
     CUDA_HOST,
     CUDA_MANAGED,
     LEGACY,
@@ -23,8 +25,6 @@ from other_library import (
     call,
     calls,
 )
-
-import tinyt
 
 PLACE = tinyt.device("cuda:0")
 VALUES = np.arange(12, dtype="f4").reshape(3, 4)
