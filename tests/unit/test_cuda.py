@@ -107,8 +107,9 @@ def test_other_libraries_and_pinned_memory(cases: str) -> None:
     run_tests(FOLDER / cases, **need_standin())
 
 
-def test_the_module() -> None:
-    run_tests(FOLDER / "api_cases.py", **need_standin())
+@pytest.mark.parametrize("cases", ["api_cases.py", "stream_cases.py"])
+def test_the_module(cases: str) -> None:
+    run_tests(FOLDER / cases, **need_standin())
 
 
 def test_twins() -> None:

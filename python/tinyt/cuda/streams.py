@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 from tinyt import _tensor, streams
 from tinyt._tensor import device as Device
+from tinyt._tensor import shown_as
 from tinyt.cuda.places import count, index_of, is_none, place_of, refuse
 from tinyt.tensor import Tensor
 
@@ -91,7 +92,7 @@ class Stream(streams.Stream):
         return super().record_event(Event() if event is None else event)
 
     def __repr__(self) -> str:
-        return f"<tinyt.cuda.Stream device={self.device} cuda_stream={self.cuda_stream:#x}>"
+        return f"<{shown_as()}.cuda.Stream device={self.device} cuda_stream={self.cuda_stream:#x}>"
 
 
 class ExternalStream(Stream):
@@ -170,7 +171,7 @@ class Event(streams.Event):
         refuse("Event.from_ipc_handle", "synchronize() and send a message")
 
     def __repr__(self) -> str:
-        return f"<tinyt.cuda.Event {self.cuda_event:#x}>"
+        return f"<{shown_as()}.cuda.Event {self.cuda_event:#x}>"
 
 
 def _as_of_cuda(found: streams.Stream) -> Stream:
