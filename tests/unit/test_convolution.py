@@ -417,8 +417,10 @@ def test_transposed_of_no_images() -> None:
     y = tinyt.conv_transpose1d(x, w, padding=1)
     assert tuple(y.shape) == (0, 4, 0)
     y.sum().backward()
-    assert x.grad is not None and x.grad.shape == x.shape
-    assert w.grad is not None and w.grad.tolist() == tinyt.zeros(3, 4, 2).tolist()
+    assert x.grad is not None
+    assert x.grad.shape == x.shape
+    assert w.grad is not None
+    assert w.grad.tolist() == tinyt.zeros(3, 4, 2).tolist()
     with pytest.raises(tinyt.ShapeError, match=r"would have the size \[-2\]"):
         tinyt.conv_transpose1d(x, w, padding=2)
 

@@ -162,7 +162,8 @@ def _transpose(
         x.shape[2:], weight.shape[2:], steps, pads, extra, spread, strict=True
     ):
         size.append((n - 1) * s - 2 * p + d * (k - 1) + e % s + 1)
-    if min(size[2:]) < bool(x.shape[0]):  # an empty batch may have empty images
+    least = min(size[2:])
+    if least < 0 or (least == 0 and x.shape[0]):  # an empty batch may have empty images
         raise ShapeError(
             f"{op}: the output of input {tuple(input.shape)} would have the size {size[2:]}"
         )
