@@ -130,13 +130,12 @@ inline int64_t swap_creation_device(int64_t code) {
 inline int64_t current_index(int64_t kind) { return t_modes.indices[static_cast<size_t>(kind)]; }
 inline void set_current_index(int64_t kind, int64_t index) {
   t_modes.indices[static_cast<size_t>(kind)] = static_cast<uint8_t>(index);
+  int64_t mark = 0;
+  for (const uint8_t of_kind : t_modes.indices) mark = (mark * 31 + of_kind) & 127;
+  t_modes.indices_mark = static_cast<uint8_t>(mark);
 }
 // Of all kinds, in seven bits.
-inline int64_t current_indices() {
-  int64_t mark = 0;
-  for (const uint8_t index : t_modes.indices) mark = (mark * 31 + index) & 127;
-  return mark;
-}
+inline int64_t current_indices() { return t_modes.indices_mark; }
 // Not of devices whose memory the host could read: they may not have written it yet.
 inline bool is_on_host(const Tensor& t) { return t.device() == Device{}; }
 inline bool is_on_cuda(const Tensor& t) { return cuda::is_cuda(t.device()); }

@@ -14,7 +14,6 @@ namespace tinyt::cuda {
 namespace {
 
 constexpr int64_t kMostFeatures = 128;
-constexpr int64_t kQueriesOfBlock = 64, kThreadsOfBlock = 128;  // as the kernel has them
 
 // The same elements where the kernel may read 16 bytes of a row at a time: the tensor, or a copy.
 Tensor readable(const Tensor& x) {
@@ -92,7 +91,7 @@ class Attention {
     args.keys = key_.size(2);
     args.heads = query_.size(1);
     args.of_group = query_.size(1) / key_.size(1);
-    args.blocks = ceil_div(args.queries, kQueriesOfBlock);
+    args.blocks = ceil_div(args.queries, kAttentionQueries);
     args.matrices = query_.size(0) * query_.size(1);
     args.features = static_cast<int>(query_.size(3));
     args.width = static_cast<int>(value_.size(3));
@@ -139,15 +138,14 @@ class Attention {
                                     &to.storage().buffer,     &sums.storage().buffer};
     cuda_driver(device_).launch_blocks(
         hand_kernel(device_, "attention.cu", variant), device_.index,
-        {blocks, static_cast<int>(kThreadsOfBlock), shared_bytes(static_cast<size_t>(head))},
-        memory, &args);
+        {blocks, kAttentionThreads, shared_bytes(static_cast<size_t>(head))}, memory, &args);
   }
 
   // Queries, keys and values; weights of float32.
   size_t shared_bytes(size_t head) const {
-    constexpr size_t kWeights = 4 * 16 * 36 * sizeof(float);
-    return is_float32_ ? (64 + 32 + 32) * head * sizeof(float) + kWeights
-                       : (64 + 64 + 64) * head * 2;
+    constexpr size_t kQueries = kAttentionQueries, kWeights = kQueries * kWeightPitch;
+    return is_float32_ ? ((kQueries + 2 * kAttentionFloatKeys) * head + kWeights) * sizeof(float)
+                       : (kQueries + 2 * kAttentionKeys) * head * 2;
   }
 
   void join(const Tensor& of_parts, const Tensor& part_sums) const {
@@ -163,8 +161,7 @@ class Attention {
                                     &out_.storage().buffer, &sums_.storage().buffer};
     cuda_driver(device_).launch_blocks(
         hand_kernel(device_, "attention_parts.cu", "using Result = " + type() + ";\n"),
-        device_.index,
-        {ceil_div(out_.numel(), kThreadsOfBlock), static_cast<int>(kThreadsOfBlock), 0}, memory,
+        device_.index, {ceil_div(out_.numel(), kAttentionThreads), kAttentionThreads, 0}, memory,
         &args);
   }
 

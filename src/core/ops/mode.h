@@ -23,6 +23,7 @@ struct Modes {
   Device device;  // where tensors are made of nothing
   // Of each kind the device that is meant where it is named without a number.
   std::array<uint8_t, kMaxDeviceKinds> indices{};
+  uint8_t indices_mark = 0;  // another one for others, in seven bits
 };
 
 extern TINYT_THREAD_POINTER Modes t_modes;

@@ -42,7 +42,8 @@ using Out = Element<Result>::Memory;
 using MaskElement = Element<Masks>;
 using Mask = MaskElement::Memory;
 
-constexpr int kThreads = 128, kQueries = 64, kOfWarp = 16;
+constexpr int kThreads = kAttentionThreads, kQueries = kAttentionQueries;
+constexpr int kOfWarp = kQueries / (kThreads / 32);
 constexpr int kChunk = 16, kOfChunk = kChunk / int(sizeof(Memory));
 constexpr int kRowBytes = kHead * int(sizeof(Memory));
 
@@ -76,7 +77,7 @@ __device__ void fill(unsigned char* tile, const Memory* from, i64 step, int rows
 
 template <class Type>
 struct WarpRows {  // by products of matrices of a warp: lane 4 g + t has queries g and g + 8
-  static constexpr int kKeys = 64, kRows = 2, kColumns = 16, kFeatures = kHead / 4;
+  static constexpr int kKeys = kAttentionKeys, kRows = 2, kColumns = 16, kFeatures = kHead / 4;
   static constexpr int kLanes = 4, kTogether = 2, kExtraBytes = 0;
   static constexpr int kBlocks = kHead > 64 || kMask != kNone ? 2 : 3;
 
@@ -139,10 +140,10 @@ struct WarpRows {  // by products of matrices of a warp: lane 4 g + t has querie
 
 template <>
 struct WarpRows<Float32> {  // by single numbers: a lane has every fourth query, every eighth key
-  static constexpr int kKeys = 32, kRows = 4, kColumns = 4, kFeatures = kHead / 8;
+  static constexpr int kKeys = kAttentionFloatKeys, kRows = 4, kColumns = 4, kFeatures = kHead / 8;
   static constexpr int kLanes = 8, kTogether = 4, kBlocks = 2;
   // Weights of a warp lie in shared memory; lines of two queries in different banks.
-  static constexpr int kPitch = kKeys + 4, kExtraBytes = kOfWarp * kPitch * 4;
+  static constexpr int kPitch = kWeightPitch, kExtraBytes = kOfWarp * kPitch * 4;
 
   float of_scores[kRows][kColumns], of_results[kRows][kFeatures];
 

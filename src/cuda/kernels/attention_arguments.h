@@ -2,6 +2,12 @@
 // and by NVRTC. Places and steps are in elements.
 #pragma once
 
+// Of a block; keys that lie in shared memory at once, of 16 bits and of float32.
+constexpr int kAttentionThreads = 128, kAttentionQueries = 64;
+constexpr int kAttentionKeys = 64, kAttentionFloatKeys = 32;
+// Numbers from a row of weights of float32 to the next one, in shared memory.
+constexpr int kWeightPitch = kAttentionFloatKeys + 4;
+
 struct AttentionArguments {
   long long queries, keys, heads, of_group;  // so many heads of queries read one of keys
   long long blocks, matrices;                // of queries; batch times heads

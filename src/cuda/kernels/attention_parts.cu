@@ -9,7 +9,7 @@
 #include "variant.h"  // which needs what stands above
 
 using Out = Element<Result>::Memory;
-constexpr int kThreads = 128;
+constexpr int kThreads = kAttentionThreads;
 
 extern "C" __global__ void __launch_bounds__(kThreads)
     tt_kernel(const float* __restrict__ parts, const float* __restrict__ part_sums,
