@@ -47,6 +47,7 @@ class CudaDriver::QueueEvent final : public DeviceEvent {
     if (!is_recorded_) return;
     const Current current(api_, driver_.device(index_));
     check(api_, api_.cuEventSynchronize(event_), "cuEventSynchronize");
+    driver_.raise_faults(index_, "synchronize");  // the host looks, as by waiting for the device
   }
 
   void hold(int index, void* queue) override {

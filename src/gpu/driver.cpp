@@ -22,7 +22,7 @@ void Driver::copy(const Buffer& to, size_t to_place, const Buffer& from, size_t 
     return copy_to_peer(to, to_place, from, from_place, bytes);
   }
   copy_bytes(to, to_place, from, from_place, bytes);
-  if (to.handle == nullptr) raise_faults(from.device.index);
+  if (to.handle == nullptr) raise_faults(from.device.index, "to_device");
 }
 
 void Driver::copy_to_peer(const Buffer& to, size_t to_place, const Buffer& from, size_t from_place,
@@ -35,7 +35,7 @@ void Driver::copy_to_peer(const Buffer& to, size_t to_place, const Buffer& from,
 
 void Driver::synchronise(int index) {
   wait(index);
-  raise_faults(index);
+  raise_faults(index, "synchronize");
 }
 
 const Buffer& Driver::faults(int index) {
@@ -82,7 +82,7 @@ Buffer Driver::new_faults(int index) {
   return words;
 }
 
-void Driver::raise_faults(int index) {
+void Driver::raise_faults(int index, const char* looked) {
   std::set<int> others;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -91,14 +91,14 @@ void Driver::raise_faults(int index) {
     others = it->second.others;
   }
   for (const int other : others) {
-    raise_own_faults(other);
+    raise_own_faults(other, looked);
     const std::lock_guard<std::mutex> lock(mutex_);
     faults_[index].others.erase(other);
   }
-  raise_own_faults(index);
+  raise_own_faults(index, looked);
 }
 
-void Driver::raise_own_faults(int index) {
+void Driver::raise_own_faults(int index, const char* looked) {
   int64_t words[kFaultWords] = {};
   {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -112,7 +112,7 @@ void Driver::raise_own_faults(int index) {
   if (words[0] == 0) return;
   const auto op = static_cast<OpId>(words[0] - 1);
   // What the host has called is named in front, and is not what was wrong.
-  fail(ErrorKind::Index, "to_device: an earlier operation, ",
+  fail(ErrorKind::Index, looked, ": an earlier operation, ",
        op == OpId::linear_index ? "index" : name_of(op), ": index ", words[1],
        " is out of range for dimension ", words[2], " of size ", words[3]);
 }

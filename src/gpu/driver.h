@@ -86,6 +86,9 @@ class Driver : public Runtime {
   virtual std::vector<OwnKernel> own_kernels() const { return {}; }
 
  protected:
+  // IndexError, of what kernels of the device have found so far, behind what has looked; waits for
+  // the device where they may have found something.
+  void raise_faults(int index, const char* looked);
   // What copies and waits, as `Runtime` says: some bytes, of one device at most.
   virtual void copy_bytes(const Buffer& to, size_t to_place, const Buffer& from, size_t from_place,
                           size_t bytes) = 0;
@@ -102,8 +105,7 @@ class Driver : public Runtime {
   };
   friend DeviceKind register_gpu(std::string_view, Driver&, const std::vector<std::string>&);
   Buffer new_faults(int index);
-  void raise_faults(int index);
-  void raise_own_faults(int index);
+  void raise_own_faults(int index, const char* looked);
   void carry_faults(int from, int to);
 
   DeviceKind kind_{};

@@ -307,3 +307,37 @@ def test_what_is_refused_says_the_way_out() -> None:
     ):
         with pytest.raises(NotImplementedError, match=rf"cuda\.{name}: is not there; .*{way}"):
             getattr(cuda, name)()
+
+
+# ------------------------------------------------------------------ what is named
+
+
+def test_names_and_classes_of_types_move_tensors() -> None:
+    x = tinyt.ones(2)
+    for kind in ("torch.cuda.HalfTensor", "tinyt.cuda.HalfTensor", cuda.HalfTensor):
+        y = x.type(kind)
+        assert (y.device.type, y.dtype) == ("cuda", tinyt.float16)
+        assert isinstance(y, cuda.HalfTensor)
+        assert y.type(kind) is y
+    assert y.type(tinyt.FloatTensor).is_cuda
+
+
+def test_a_step_that_may_be_left_out_has_no_kernel_there() -> None:
+    weight = tinyt.ones(4, 4, device="cuda", requires_grad=True)
+    optimizer, scaler = tinyt.optim.SGD([weight], lr=0.1), tinyt.amp.GradScaler("cuda")
+
+    @tinyt.compile
+    def step(x: tinyt.Tensor) -> tinyt.Tensor:
+        optimizer.zero_grad()
+        loss = (x @ weight).sum()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        return loss
+
+    def steps() -> None:
+        for _ in range(3):
+            step(tinyt.ones(2, 4, device="cuda"))
+
+    with pytest.raises(tinyt.CaptureError, match="cuda:0 has no kernel for a step that may be"):
+        steps()

@@ -355,6 +355,36 @@ def test_wrong_interfaces(
     assert seen() is None
 
 
+@pytest.mark.parametrize(
+    "described",
+    [
+        None,
+        5,
+        {},
+        {"shape": (2,), "typestr": "<f4", "version": 3},
+        {"shape": (2.5,), "typestr": "<f4", "version": 3, "data": (512, False)},
+        {"shape": (2,), "typestr": "<f4", "version": 3, "data": None},
+        {"shape": (2,), "typestr": "<f4", "version": 3, "data": (512,)},
+        {"shape": (2,), "typestr": "<f4", "version": 3, "data": ("a", False)},
+    ],
+)
+def test_what_is_no_interface(described: Any) -> None:
+    array = type("Array", (), {"__cuda_array_interface__": described})()
+    with pytest.raises(
+        TypeError, match=r"Array.__cuda_array_interface__ is none of version 2 or 3: \w+Error"
+    ):
+        tinyt.as_tensor(array)
+
+
+def test_no_copy_where_it_is_forbidden() -> None:
+    x = tinyt.ones(3, device=PLACE)
+    assert tinyt.from_dlpack(x, device=PLACE, copy=False).data_ptr() == x.data_ptr()
+    assert tinyt.asarray(x, device=PLACE, copy=False).data_ptr() == x.data_ptr()
+    for make in (tinyt.from_dlpack, tinyt.asarray):
+        with pytest.raises(ValueError, match=f"{PLACE} to cpu needs a copy"):
+            make(x, device="cpu", copy=False)
+
+
 # ---- faults
 
 

@@ -182,3 +182,13 @@ def test_a_stream_of_another_library() -> None:
     assert STANDIN.cuCtxSetCurrent(None) == 0
     with pytest.raises(ValueError, match="handle of the driver's"):
         cuda.ExternalStream(0)
+
+
+def test_a_wait_for_an_event_finds_faults() -> None:
+    """As a wait for the device does: what was copied without waiting is read behind it."""
+    x, event = tinyt.ones(3, device="cuda")[tinyt.tensor([5], device="cuda")], cuda.Event()
+    x.to("cpu", non_blocking=True)
+    event.record()
+    with pytest.raises(IndexError, match="synchronize: an earlier operation, index: index 5"):
+        event.synchronize()
+    event.synchronize()

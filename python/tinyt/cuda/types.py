@@ -12,6 +12,13 @@ from tinyt.tensor import Tensor
 class _TensorType(type):
     """The class of a dtype's tensors on CUDA devices."""
 
+    place = "cuda"
+
+    @property
+    def dtype(cls) -> Any:
+        """Of its tensors."""
+        return getattr(legacy, cls.__name__).dtype
+
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         if not count():
             refuse(cls.__name__)

@@ -167,21 +167,28 @@ TYPE_NAMES = {
 
 
 def _type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Tensor | str:
-    """The tensor in another dtype; without one, the name of its type ("tinyt.FloatTensor")."""
+    """The tensor in another dtype; without one, the name of its type ("tinyt.FloatTensor").
+
+    "tinyt.cuda.FloatTensor", the name or the class, names a device, too.
+    """
     if dtype is None:
         found = next(k for k, v in TYPE_NAMES.items() if v == self.dtype.name)
-        place = "" if self.device.type == "cpu" else f"{self.device.type}."
-        return f"{_tensor.shown_as()}.{place}{found}"
+        prefix = "" if self.device.type == "cpu" else f"{self.device.type}."
+        return f"{_tensor.shown_as()}.{prefix}{found}"
+    place: str | None = None
     if isinstance(dtype, str):
-        name = dtype.rpartition(".")[2]
+        path, _, name = dtype.rpartition(".")
         if name not in TYPE_NAMES:
             raise ValueError(f"type: {dtype!r} is not the name of a tensor type")
-        dtype = _tensor.dtype_by_name(TYPE_NAMES[name])
+        dtype, place = _tensor.dtype_by_name(TYPE_NAMES[name]), path.partition(".")[2] or None
     elif isinstance(dtype, type):
-        dtype = getattr(dtype, "dtype", dtype)
+        place, dtype = getattr(dtype, "place", None), getattr(dtype, "dtype", dtype)
     if not isinstance(dtype, DType):
         raise TypeError(f"type: expected a dtype or the name of a tensor type, got {dtype!r}")
-    return to_dtype(self, dtype)
+    made = to_dtype(self, dtype)
+    if place is None or place == made.device.type:
+        return made
+    return on_device(made, place, non_blocking)
 
 
 @method

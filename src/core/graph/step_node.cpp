@@ -169,6 +169,11 @@ std::vector<int64_t> record_optim_step(Graph& graph, const OptimSettings& settin
     if (item.grad) item.grad.observe_shape();
   std::vector<int64_t> left = left_alone(settings, items);
   const Tensor& condition = graph.step_condition;
+  const Device device = items.empty() ? Device{} : items[0].param.device();
+  require(!condition || device == Device{} || left.empty(), ErrorKind::Capture, settings.name, ": ",
+          name_of(device),
+          " has no kernel for a step that may be left out; call the scaler's "
+          "step() and update() outside the compiled function");
   require(!condition || left.empty(), ErrorKind::Capture, settings.name,
           ": a step that may be left out needs dense parameters of one floating dtype each, with "
           "gradients and states of their shape");

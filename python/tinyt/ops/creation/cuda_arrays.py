@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import index
 from typing import Any
 
 from tinyt import _core
@@ -40,27 +41,41 @@ def from_cuda_array(data: Any) -> Tensor:
         ValueError: strides that no tensor has, elements that are not aligned, a stream 0.
         DeviceError: there is no CUDA device, or the memory is of none.
     """
-    found = data.__cuda_array_interface__
-    dtype = _DTYPES.get(found["typestr"].replace("=", "<"))
+    try:
+        found = data.__cuda_array_interface__
+        typestr, version = str(found["typestr"]), int(found["version"])
+        shape = [index(size) for size in found["shape"]]
+        strides = found.get("strides")
+        strides = None if strides is None else [index(step) for step in strides]
+        address, read_only = found["data"]
+        address = index(address or 0)
+        stream = found.get("stream") if version >= 3 else None
+        stream = None if stream is None else index(stream)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise TypeError(
+            f"__cuda_array_interface__: {type(data).__name__}.__cuda_array_interface__ is "
+            f"none of version 2 or 3: {type(error).__name__}: {error}"
+        ) from None
+    dtype = _DTYPES.get(typestr.replace("=", "<"))
     if dtype is None:
         raise TypeError(
-            f"__cuda_array_interface__: elements of type {found['typestr']!r} are not supported; "
+            f"__cuda_array_interface__: elements of type {typestr!r} are not supported; "
             "convert the array first"
         )
     if found.get("mask") is not None:
         raise TypeError("__cuda_array_interface__: masked arrays are not supported; fill it first")
-    stream = found.get("stream") if found["version"] >= 3 else None
     if stream == 0:
         raise ValueError(
             "__cuda_array_interface__: 0 is no stream: 1 is the legacy default stream, 2 the "
             "thread's, None none"
         )
-    address, read_only = found["data"]
+    if not address and 0 not in shape:
+        raise ValueError("__cuda_array_interface__: elements without memory: the address is 0")
     return _core.cuda_array(
         data,
-        address or 0,
-        list(found["shape"]),
-        None if found.get("strides") is None else list(found["strides"]),
+        address,
+        shape,
+        strides,
         dtype.number,
         bool(read_only),
         stream,
@@ -71,8 +86,8 @@ def consumer_stream(array: Any) -> dict[str, int]:
     """What ``array.__dlpack__`` is told so that the device's stream waits for the array: nothing
     for memory of the host."""
     describe = getattr(array, "__dlpack_device__", None)
-    kind, index = (1, 0) if describe is None else describe()
-    return {"stream": _core.cuda_stream(index)} if kind in _ON_CUDA else {}
+    kind, number = (1, 0) if describe is None else describe()
+    return {"stream": _core.cuda_stream(number)} if kind in _ON_CUDA else {}
 
 
 def _cuda_array_interface(self: Tensor) -> dict[str, Any]:

@@ -196,6 +196,14 @@ def as_tensor(data: Any, dtype: DType | None = None, device: Any = None) -> Tens
     return tensor(data, dtype=dtype, device=device)
 
 
+def _refuse_copy(op: str, x: Tensor, device: Any, copy: bool | None) -> None:
+    """ValueError where a tensor may not be copied and is not on the device that is asked for."""
+    if copy is not False or device is None:
+        return
+    if _tensor.number_of_device(device) != _tensor.number_of_device(x.device):
+        raise ValueError(f"{op}: {x.device} to {device} needs a copy, which copy=False forbids")
+
+
 def asarray(
     obj: Any,
     *,
@@ -232,6 +240,7 @@ def asarray(
         out = _at_home(out)
     if copy is False and out is not source:
         raise ValueError(f"asarray: {source.dtype.name} to {out.dtype.name} needs a copy")
+    _refuse_copy("asarray", out, device, copy)
     return placed("asarray", prim.copy(out) if copy and out is source else out, place)
 
 
@@ -296,7 +305,8 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
 
     Raises:
         DeviceError: memory of another kind of device, or of a CUDA device that is not there.
-        ValueError: strides that no tensor has, elements that are not aligned.
+        ValueError: strides that no tensor has, elements that are not aligned; a copy to another
+            device that ``copy=False`` forbids.
         TypeError: elements that tinyt has no dtype for.
     """
     if hasattr(ext_tensor, "__dlpack__"):
@@ -308,6 +318,7 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
     else:
         capsule = ext_tensor
     shared = _tensor.from_capsule(capsule)
+    _refuse_copy("from_dlpack", shared, device, copy)
     return placed("from_dlpack", prim.copy(shared) if copy else shared, {"device": device})
 
 
