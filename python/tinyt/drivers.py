@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 from tinyt import _core, _tensor
+from tinyt._core import DeviceError
+
+# Kinds that have a module with PyTorch's functions, and how messages call them.
+NAMES = {"cuda": "CUDA", "mps": "Metal"}
 
 # Of a kind that was looked for: how many there are, and why there is none.
 _found: dict[str, tuple[int, str]] = {}
@@ -32,4 +38,15 @@ def why_missing(kind: str) -> str:
     return _look(kind)[1]
 
 
-__all__ = ["count", "why_missing"]
+def refuse(kind: str, name: str, instead: str = "") -> NoReturn:
+    """DeviceError where there is no device of a kind, NotImplementedError where there is one, of a
+    function of the module of that kind; each with the way out."""
+    if count(kind):
+        raise NotImplementedError(f"{kind}.{name}: is not there{instead and '; '}{instead}")
+    raise DeviceError(
+        f"{kind}.{name}: there is no {NAMES[kind]} device: {why_missing(kind)}; check "
+        f"{kind}.is_available() first"
+    )
+
+
+__all__ = ["NAMES", "count", "refuse", "why_missing"]

@@ -155,6 +155,11 @@ def _no(self: Tensor) -> bool:
     return False
 
 
+def _is_mps(self: Tensor) -> bool:
+    """Whether it is on a Metal device."""
+    return self.device.type == "mps"
+
+
 # Devices and layouts of PyTorch's that no tensor of this build has.
 _ELSEWHERE = (
     "is_ipu",
@@ -168,7 +173,7 @@ _ELSEWHERE = (
 )
 
 attach(
-    is_mps=property(_no),
+    is_mps=property(_is_mps),
     is_nested=property(_no),
     **{name: property(_no) for name in _ELSEWHERE},
 )

@@ -1,4 +1,4 @@
-"""`torch.Stream` and `torch.Event`, of the CPU and of devices that have events ("cuda").
+"""`torch.Stream` and `torch.Event`, of the CPU and of devices that have events ("cuda", "mps").
 
 The CPU's work is done when a function returns. A device has one queue, in which all runs in the
 order of the calls: every stream of a device is a view of that queue, so what waits for another
@@ -57,8 +57,8 @@ class Stream:
 
     @property
     def device_type(self) -> int:
-        """PyTorch's number of the kind: 0 of the CPU, 1 of CUDA."""
-        return {"cpu": 0, "cuda": 1}.get(self.device.type, 20)
+        """PyTorch's number of the kind: 0 of the CPU, 1 of CUDA, 13 of Metal."""
+        return {"cpu": 0, "cuda": 1, "mps": 13}.get(self.device.type, 20)
 
     @property
     def device_index(self) -> int:

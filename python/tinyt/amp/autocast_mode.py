@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from tinyt._tensor import autocast_state, device_count, kinds_of_build, set_autocast_state
 from tinyt._tensor import dtype as DType
-from tinyt.drivers import count
+from tinyt.drivers import NAMES, count
 from tinyt.dtypes import bfloat16, float16, float64
 from tinyt.nesting import deeper
 from tinyt.ops.autocast import clear_autocast_cache
@@ -24,7 +24,8 @@ class _Outer(threading.local):
 
     def __init__(self) -> None:
         self.states: list[tuple[bool, DType, bool]] = []
-        self.cuda = float16  # what `autocast("cuda")` computes in unless it is told otherwise
+        # What `autocast("cuda")` and the like compute in unless they are told otherwise.
+        self.defaults = {kind: float16 for kind in NAMES}
 
 
 _outer = _Outer()
@@ -40,7 +41,7 @@ def _kind(device_type: str) -> str:
         raise TypeError(f"autocast: device_type must be a str, got {type(device_type).__name__}")
     kind = device_type.partition(":")[0]
     ours = kind in kinds_of_build() and kind not in OTHER_DEVICES
-    if device_count(kind) or ours or (kind == "cuda" and count(kind)):
+    if device_count(kind) or ours or (kind in NAMES and count(kind)):
         return "cpu"  # one state for it and the other devices that this build and libraries bring
     if kind != "cpu" and kind not in OTHER_DEVICES:
         raise RuntimeError(
@@ -50,8 +51,9 @@ def _kind(device_type: str) -> str:
     return kind
 
 
-def _is_cuda(device_type: str) -> bool:
-    return device_type.partition(":")[0] == "cuda"
+def _own_default(device_type: str) -> DType | None:
+    """The default that a kind of device has for itself."""
+    return _outer.defaults.get(device_type.partition(":")[0])
 
 
 def is_autocast_available(device_type: str) -> bool:
@@ -69,10 +71,10 @@ class autocast:
 
     Args:
         device_type: "cpu" or "cpu:0", or the name of another device, which means the same:
-            operations on either are in the block; "cuda" warns and is off without a CUDA device, as
-            in PyTorch.
-        dtype: bfloat16 (the default; of "cuda" float16 is) or float16; with another the block warns
-            and is off.
+            operations on either are in the block; "cuda" and "mps" warn and are off without such a
+            device.
+        dtype: bfloat16 (the default; of "cuda" and "mps" float16 is) or float16; with another the
+            block warns and is off.
         enabled: False turns autocast off inside another block.
         cache_enabled: whether all uses of a parameter in the block share one copy (default True).
 
@@ -90,12 +92,12 @@ class autocast:
         if not isinstance(device_type, str):
             raise ValueError(f"autocast: device_type must be a str, got {device_type!r}")
         kind = _kind(device_type)
-        if kind not in ("cpu", "cuda"):
+        if kind != "cpu" and kind not in NAMES:
             raise RuntimeError(
                 f"autocast: unsupported autocast device_type {device_type!r}; this build has: cpu"
             )
         if dtype is None:
-            dtype = _outer.cuda if _is_cuda(device_type) else get_autocast_dtype(kind)
+            dtype = _own_default(device_type) or get_autocast_dtype(kind)
         self.fast_dtype = dtype
         if enabled and kind == "cpu" and self.fast_dtype not in (bfloat16, float16):
             warnings.warn(
@@ -104,9 +106,10 @@ class autocast:
                 stacklevel=2,
             )
             enabled = False
-        if kind == "cuda" and enabled:
+        if kind in NAMES and enabled:
             warnings.warn(
-                "User provided device_type of 'cuda', but CUDA is not available. Disabling",
+                f"User provided device_type of {kind!r}, but {NAMES[kind]} is not available. "
+                "Disabling",
                 UserWarning,
                 stacklevel=2,
             )
@@ -147,16 +150,19 @@ class autocast:
 
 def is_autocast_enabled(device_type: str | None = None) -> bool:
     """Whether this thread is inside `autocast`; no argument means "cuda", as in PyTorch."""
-    return autocast_state()[0] and _kind(device_type or "cuda") == "cpu"
+    if device_type is None:
+        return autocast_state()[0] and _kind("cuda") == "cpu"
+    return _kind(device_type) == "cpu" and autocast_state()[0]
 
 
 def get_autocast_dtype(device_type: str) -> DType:
-    """The lower precision of this thread's `autocast` on a kind of device; of "cuda" outside of a
-    block, what one is in by default."""
+    """The lower precision of this thread's `autocast` on a kind of device; of "cuda" and "mps"
+    outside of a block, what one is in by default."""
     active, dtype, _ = autocast_state()
-    if _is_cuda(device_type) and not active:
-        return _outer.cuda
-    return dtype if _kind(device_type) == "cpu" else float16
+    kind, own = _kind(device_type), _own_default(device_type)
+    if own is not None and not active:
+        return own
+    return dtype if kind == "cpu" else float16
 
 
 def set_autocast_enabled(device_type: str, enabled: bool) -> None:
@@ -174,9 +180,10 @@ def set_autocast_dtype(device_type: str, dtype: DType) -> None:
     if _kind(device_type) != "cpu":
         return
     active, _, cache = autocast_state()
-    if _is_cuda(device_type):
-        _outer.cuda = dtype
-    if active or not _is_cuda(device_type):
+    has_own = _own_default(device_type) is not None
+    if has_own:
+        _outer.defaults[device_type.partition(":")[0]] = dtype
+    if active or not has_own:
         set_autocast_state(active, dtype, cache)
 
 

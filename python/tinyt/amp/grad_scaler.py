@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from tinyt._capture import MISSING, recorder
 from tinyt._core import CaptureError, scale_all, set_step_condition
 from tinyt.autograd import no_grad
-from tinyt.drivers import count
+from tinyt.drivers import NAMES, count
 from tinyt.dtypes import float16, float32, float64
 from tinyt.nesting import deeper
 from tinyt.ops import tensor, where
@@ -82,7 +82,8 @@ class GradScaler:
     """Scales losses, unscales gradients, and leaves out steps whose gradients are not finite.
 
     Args:
-        device: "cpu"; "cuda" (the default, as in PyTorch) warns and is off where there is none.
+        device: "cpu"; "cuda" (the default, as in PyTorch) and "mps" warn and are off where there is
+            none.
         init_scale: the first scale.
         growth_factor: by which it grows after `growth_interval` steps in a row that were taken.
         backoff_factor: by which it shrinks after a step that was left out.
@@ -99,9 +100,9 @@ class GradScaler:
         growth_interval: int = 2000,
         enabled: bool = True,
     ) -> None:
-        if device == "cuda" and enabled and not count(device):
+        if device in NAMES and enabled and not count(device):
             warnings.warn(
-                "GradScaler is enabled, but CUDA is not available. Disabling.",
+                f"GradScaler is enabled, but {NAMES[device]} is not available. Disabling.",
                 UserWarning,
                 stacklevel=2,
             )

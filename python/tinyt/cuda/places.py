@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from tinyt import _tensor, drivers
-from tinyt._core import DeviceError
 from tinyt._tensor import device as Device
 
 __all__ = ["count", "current_index", "index_of", "is_in_use", "is_none", "place_of", "refuse"]
@@ -23,12 +22,7 @@ def is_in_use() -> bool:
 
 def refuse(name: str, instead: str = "") -> NoReturn:
     """DeviceError without a device, NotImplementedError with one, each with the way out."""
-    if not count():
-        raise DeviceError(
-            f"cuda.{name}: there is no CUDA device: {drivers.why_missing('cuda')}; check "
-            "cuda.is_available() first"
-        )
-    raise NotImplementedError(f"cuda.{name}: is not there{instead and '; '}{instead}")
+    drivers.refuse("cuda", name, instead)
 
 
 def is_none(device: object) -> bool:
