@@ -139,6 +139,12 @@ inline int64_t current_indices() { return t_modes.indices_mark; }
 // Not of devices whose memory the host could read: they may not have written it yet.
 inline bool is_on_host(const Tensor& t) { return t.device() == Device{}; }
 inline bool is_on_cuda(const Tensor& t) { return cuda::is_cuda(t.device()); }
+// DLPack's number of the kind of its device: kDLCPU, kDLCUDA, kDLROCM, or kDLExtDev of all others.
+inline int32_t dlpack_device_type(const Tensor& t) {
+  if (is_on_host(t)) return 1;
+  if (!is_on_cuda(t)) return 12;
+  return cuda::is_of_hip(t.device()) ? 10 : 2;
+}
 // What another library's stream is asked for next waits for a tensor of CUDA.
 inline void let_stream_wait(const Tensor& t, int64_t stream) {
   cuda::let_stream_wait(t.device(), stream);

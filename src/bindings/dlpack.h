@@ -9,6 +9,7 @@
 
 #include "call.h"
 #include "cuda/interop.h"
+#include "devices.h"
 #include "foreign_memory.h"
 
 namespace tinyt {
@@ -46,7 +47,8 @@ struct ManagedVersioned {
   Array array;
 };
 
-inline constexpr int32_t kCpu = 1, kCuda = 2, kCudaHost = 3, kCudaManaged = 13;
+inline constexpr int32_t kCpu = 1, kCuda = 2, kCudaHost = 3, kRocm = 10, kRocmHost = 11,
+                         kCudaManaged = 13;
 inline constexpr uint64_t kReadOnly = 1;
 
 inline DataType type_of(DType t) {
@@ -93,7 +95,7 @@ M* export_tensor(const Tensor& t, bool by_legacy_stream) {
   e->managed.deleter = [](M* m) { delete static_cast<Export<M>*>(m->context); };
   const bool on_cuda = cuda::is_cuda(t.device());
   e->managed.array = {on_cuda ? reinterpret_cast<void*>(cuda::address_of(t)) : t.host_data(),
-                      {on_cuda ? kCuda : kCpu, on_cuda ? t.device().index : 0},
+                      {dlpack_device_type(t), on_cuda ? t.device().index : 0},
                       static_cast<int32_t>(t.rank()),
                       type_of(t.dtype()),
                       e->shape.data(),
@@ -111,9 +113,11 @@ void drop_capsule(PyObject* capsule, const char* name) {
 }
 
 // Memory of the host, or of a CUDA device.
-inline bool is_of_host(Device device) { return device.type == kCpu || device.type == kCudaHost; }
+inline bool is_of_host(Device device) {
+  return device.type == kCpu || device.type == kCudaHost || device.type == kRocmHost;
+}
 inline bool is_of_cuda(Device device) {
-  return device.type == kCuda || device.type == kCudaManaged;
+  return device.type == kCuda || device.type == kCudaManaged || device.type == kRocm;
 }
 
 template <class M>
@@ -142,7 +146,7 @@ Ref<Storage> imported_storage(std::unique_ptr<M, void (*)(M*)> owned, size_t byt
     return storage;
   }
   const tinyt::Device device = cuda::cuda_device(a.device.id);
-  if (bytes > 0 && a.device.type == kCuda) {
+  if (bytes > 0 && a.device.type != kCudaManaged) {
     const auto found = cuda::device_of_memory(address);
     require(found == device, ErrorKind::Device, "from_dlpack: the array says that it is on ",
             name_of(device), ", and its memory is ",

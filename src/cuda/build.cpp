@@ -13,6 +13,7 @@ namespace {
 
 // Each edge of a graph rounds: no product is added to without being rounded, unless that is meant.
 constexpr const char* kRounding = "--fmad=false";
+constexpr const char* kHipRounding = "-ffp-contract=off";
 
 void check_compiler(const CompilerApi& api, CompilerStatus status, const char* call) {
   if (status != 0)
@@ -48,6 +49,7 @@ std::string log_of(const CompilerApi& api, Program program) {
   return log;
 }
 
+// By NVRTC for an architecture; by hipRTC, without one, for the thread's device.
 std::string compiled(const CompilerApi& api, const BuildTarget& target, const std::string& source,
                      const std::string& architecture) {
   ProgramOwner owner{api};
@@ -56,13 +58,17 @@ std::string compiled(const CompilerApi& api, const BuildTarget& target, const st
       "nvrtcCreateProgram");
   const std::string arch = "--gpu-architecture=" + architecture;
   const std::array<const char*, 2> options{arch.c_str(), kRounding};
+  const bool is_hip = architecture.empty();
   const CompilerStatus status =
-      api.nvrtcCompileProgram(owner.program, static_cast<int>(options.size()), options.data());
+      is_hip ? api.nvrtcCompileProgram(owner.program, 1, &kHipRounding)
+             : api.nvrtcCompileProgram(owner.program, static_cast<int>(options.size()),
+                                       options.data());
   if (status == kCompilation)
-    fail_in_backend(ErrorKind::Runtime, "cuda: NVRTC does not compile a kernel for ", target.name,
-                    ":\n", log_of(api, owner.program), "\n", source);
+    fail_in_backend(ErrorKind::Runtime, "cuda: ", is_hip ? "hipRTC" : "NVRTC",
+                    " does not compile a kernel for ", target.name, ":\n",
+                    log_of(api, owner.program), "\n", source);
   check_compiler(api, status, "nvrtcCompileProgram");
-  const bool is_code = architecture.starts_with("sm_");
+  const bool is_code = is_hip || architecture.starts_with("sm_");
   size_t bytes = 0;
   std::string binary;
   if (is_code) {
@@ -94,13 +100,14 @@ Status loaded(const Api& api, const std::string& binary, const std::string& name
 
 Function build_kernel(const Libraries& libraries, const BuildTarget& target,
                       const std::string& source, const std::string& name) {
-  const auto& [driver, compiler, version, known] = libraries;
-  const std::string architecture = architecture_for(known, target);
+  const auto& [platform, driver, compiler, version, known] = libraries;
+  const bool is_hip = platform == Platform::Hip;
+  const std::string architecture = is_hip ? "" : architecture_for(known, target);
   gpu::KernelCache& cache = gpu::KernelCache::instance();
-  const std::string key = gpu::kernel_key({{"language", "CUDA C++"},
+  const std::string key = gpu::kernel_key({{"language", is_hip ? "HIP C++" : "CUDA C++"},
                                            {"compiler", version},
-                                           {"architecture", architecture},
-                                           {"options", kRounding},
+                                           {"architecture", is_hip ? target.name : architecture},
+                                           {"options", is_hip ? kHipRounding : kRounding},
                                            {"source", source}});
   Function function = nullptr;
   const char* call = "";

@@ -1,4 +1,4 @@
-// Kernels from source by NVRTC, or from what earlier processes have kept.
+// Kernels from source by NVRTC or hipRTC, or from what earlier processes have kept.
 #pragma once
 
 #include <string>

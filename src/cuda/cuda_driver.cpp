@@ -316,7 +316,7 @@ int CudaDriver::capability() const {
 
 std::vector<gpu::OwnKernel> CudaDriver::own_kernels() const {
   constexpr int kLeastCapability = 80;  // asynchronous copies, products of bfloat16
-  if (capability() < kLeastCapability) return {};
+  if (is_hip() || capability() < kLeastCapability) return {};
   return hand_kernels();
 }
 

@@ -53,7 +53,7 @@ class CudaDriver final : public gpu::Driver {
   void* queue_handle(int index) override;
   MemoryInfo memory_info(int index) override;
 
-  const gpu::Dialect& dialect(int) override { return gpu::kCuda; }
+  const gpu::Dialect& dialect(int) override { return is_hip() ? gpu::kHip : gpu::kCuda; }
   gpu::LaunchModel launch_model(int index) override;
   size_t most_argument_bytes(int) override { return kMostArgumentBytes; }
   gpu::BuiltKernel& build(const std::string& source, std::string_view name, int index) override;
@@ -61,6 +61,8 @@ class CudaDriver final : public gpu::Driver {
               std::span<const int64_t> words, int64_t threads) override;
   std::vector<gpu::OwnKernel> own_kernels() const override;
 
+  // Whether its devices are AMD's.
+  bool is_hip() const { return libraries_.platform == Platform::Hip; }
   // Whether this process may call the driver: no child of a fork.
   bool is_own_process() const { return fork_count() == forks_; }
   // Ten times the compute capability of all devices, at least; processors of one.

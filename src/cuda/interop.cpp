@@ -79,6 +79,8 @@ void CudaDriver::finish(int index) noexcept {
 
 // ---- by device
 
+bool is_of_hip(Device device) { return cuda_driver(device).is_hip(); }
+
 Address address_of(const Tensor& t) {
   const Buffer& buffer = t.storage().buffer;
   if (buffer.handle == nullptr) return 0;

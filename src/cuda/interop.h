@@ -15,6 +15,9 @@ bool is_cuda(Device device);
 // The device of a number, opened; DeviceError where there is none.
 Device cuda_device(int index);
 
+// Whether a CUDA device is one of AMD's, by HIP.
+bool is_of_hip(Device device);
+
 // Of a tensor's first element on a CUDA device.
 Address address_of(const Tensor& t);
 

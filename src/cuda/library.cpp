@@ -1,6 +1,7 @@
 #include "cuda/library.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <iterator>
 #include <mutex>
 #include <sstream>
@@ -9,6 +10,7 @@
 
 #include "core/base/backend_error.h"
 #include "core/base/fork.h"
+#include "cuda/hip_library.h"
 #include "cuda/launch_log.h"
 #include "gpu/shared_library.h"
 
@@ -101,10 +103,21 @@ std::vector<int> architectures_of(const CompilerApi& api) {
 }
 
 Libraries opened_libraries() {
+  std::string hip;
+  if (is_hip_named()) {
+    const std::optional<Libraries> named = hip_libraries(hip);
+    require(named.has_value(), ErrorKind::Device, "device: HIP does not start (", hip, ")");
+    return *named;
+  }
+  constexpr const char* kVariable = "TINYT_CUDA_LIBRARY";
   const std::string name = "libcuda.so.1";
-  const gpu::SharedLibrary found = gpu::open_one("TINYT_CUDA_LIBRARY", {&name, 1});
+  const gpu::SharedLibrary found = gpu::open_one(kVariable, {&name, 1});
+  if (found.handle == nullptr && std::getenv(kVariable) == nullptr) {
+    if (const std::optional<Libraries> other = hip_libraries(hip)) return *other;
+    hip = ", and no HIP (" + hip + "), which comes with ROCm";
+  }
   require(found.handle != nullptr, ErrorKind::Device, "device: there is no CUDA driver (",
-          found.why, "); it comes with NVIDIA's driver of the GPU");
+          found.why, "), which comes with NVIDIA's driver of the GPU", hip);
   const Api driver = read_driver(found);
   if (const Status status = driver.cuInit(0); status == kNoDevice)
     fail(ErrorKind::Device, "device: CUDA's driver knows no device here");
@@ -121,7 +134,7 @@ Libraries opened_libraries() {
   require(nvrtc.handle != nullptr, ErrorKind::Device, "device: there is no NVRTC for CUDA ", major,
           " (", nvrtc.why, "); pip install 'tinyt[cuda", extra, "]' brings it");
   const CompilerApi compiler = read_compiler(nvrtc);
-  return {driver, compiler, version_of(compiler), architectures_of(compiler)};
+  return {Platform::Cuda, driver, compiler, version_of(compiler), architectures_of(compiler)};
 }
 
 }  // namespace

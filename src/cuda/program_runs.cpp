@@ -54,7 +54,7 @@ class CudaDriver::Runs final : public ProgramRuns {
 };
 
 std::unique_ptr<ProgramRuns> CudaDriver::program_runs(int index) {
-  if (!uses_graphs() || waits_for_launches_) return nullptr;
+  if (is_hip() || !uses_graphs() || waits_for_launches_) return nullptr;
   return std::make_unique<Runs>(*this, index);
 }
 

@@ -1,6 +1,7 @@
 // Stand-in for CUDA's driver and for NVRTC, for tests on machines without a GPU: kernels, printed
 // as CUDA C++, are compiled by the host's compiler and run on the CPU. TINYT_CUDA_LIBRARY and
-// TINYT_NVRTC_LIBRARY name it. Calls are counted, and fail where they are told to
+// TINYT_NVRTC_LIBRARY name it, or TINYT_HIP_LIBRARY and TINYT_HIPRTC_LIBRARY. Calls are counted,
+// and fail where they are told to
 // (../faulty_calls.h).
 //
 // Environment, read when it is first needed:
@@ -13,6 +14,7 @@
 //   STANDIN_RUNNER      the path of runner.h (beside this file)
 //   STANDIN_NVRTC       the path of NVRTC, which has to take each source, too (none)
 //   STANDIN_NVRTC_ARCHITECTURES  what for ("sm_90"), apart by spaces
+//   STANDIN_HIPRTC      the path of hipRTC, which has to take each source, too (none), for gfx90a
 //   CXX                 the host's compiler (c++)
 #include <algorithm>
 #include <type_traits>
@@ -329,6 +331,7 @@ EXPORT Status cuCtxSetCurrent(Context context) {
 #include "standin_calls.h"
 #include "standin_facts.h"
 #include "standin_graphs.h"
+#include "standin_hip.h"
 
 // ---- all of api.h is here, as it is declared there
 

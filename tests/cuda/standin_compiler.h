@@ -247,6 +247,7 @@ inline CompilerStatus compile(ProgramTag& program, int count, const char* const*
   if (status < 0) program.log += "the stand-in cannot run the compiler " + words[0] + "\n";
   if (status != 0) return status < 0 ? kNoHostCompiler : tinyt::cuda::kCompilation;
   program.log = refusal_of_nvrtc(program.source);
+  if (program.log.empty()) program.log = refusal_of_hiprtc(program.source);
   if (!program.log.empty()) return tinyt::cuda::kCompilation;
   const std::string bytes = read_file(library);
   program.ptx = image(kPtxMagic, options.architecture, bytes) + '\0';

@@ -1,6 +1,6 @@
 # The parts of the C++ core that the hot module uses.
 from cpython.object cimport PyObject
-from libc.stdint cimport int64_t, uint64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint64_t, uint8_t
 from libcpp cimport bool as cbool
 from libcpp.optional cimport optional
 from libcpp.queue cimport priority_queue
@@ -71,6 +71,7 @@ cdef extern from "devices.h" namespace "tinyt":
     cbool is_on_host(const CTensor&)
     size_t address_of(const CTensor&)
     cbool is_on_cuda(const CTensor&)
+    int32_t dlpack_device_type(const CTensor&)
     void let_stream_wait(const CTensor&, int64_t) except +raise_python_error
     CTensor host_copy(const CTensor&) except +raise_python_error
 

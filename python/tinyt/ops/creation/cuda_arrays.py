@@ -10,7 +10,7 @@ from tinyt._tensor import dtype as DType
 from tinyt.dtypes import ALL
 from tinyt.tensor import Tensor, attach
 
-_ON_CUDA = (2, 13)  # kDLCUDA, kDLCUDAManaged
+_ON_CUDA = (2, 10, 13)  # kDLCUDA, kDLROCM, kDLCUDAManaged
 _CODES = {"bool": "|b1", "uint8": "|u1", "int8": "|i1", "bfloat16": "<V2"}  # bfloat16: ml_dtypes'
 
 

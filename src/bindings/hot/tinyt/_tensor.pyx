@@ -443,7 +443,7 @@ cdef class TensorBase:
         brought, the type of those without a number of their own."""
         if is_on_host(self.t):
             return (1, 0)
-        return (2 if is_on_cuda(self.t) else 12, self.device.index)
+        return (dlpack_device_type(self.t), self.device.index)
 
     def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
         """A DLPack capsule that shares the memory (or a copy's) of the CPU or a CUDA device.
@@ -467,6 +467,8 @@ cdef class TensorBase:
             raise BufferError(f"__dlpack__: only {known} is supported, got {dl_device}")
         if to_host and copy is False:
             raise BufferError("__dlpack__: the CPU needs a copy, which copy=False forbids")
+        if stream == 0 and dlpack_device_type(self.t) == 10:  # ROCm's default stream
+            stream = 1
         self._check_stream(stream, on_host)
         refuse_reading("__dlpack__", self)
         version = () if max_version is None else tuple(max_version)
