@@ -9,6 +9,7 @@ import pytest
 import tinyt
 from device_cases import computed_dtypes, same
 from tinyt import _core, _tensor
+from tinyt.tensor import prim
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32", "bool"])
@@ -128,6 +129,25 @@ def test_attention_of_doubles(place):
             results.append([out.detach().cpu(), *(x.grad.cpu() for x in given)])
         for got, want in zip(*results, strict=True):
             tinyt.testing.assert_close(got, want, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+def test_weights_of_attention_are_at_most_one(place, dtype):
+    """Also where scores of some hundreds, made anew, are above the sum that was kept: of one key,
+    so that the weight is 1, and the gradient of its value that of results."""
+    code = _tensor.number_of_device(place)
+    if place.type != "cpu" and not _core.has_kernel("attention_backward", tinyt.float32, code):
+        pytest.skip("its decomposition makes weights without the sums")
+    of_dtype = getattr(tinyt, dtype)
+    q, k, v, g = (tinyt.full((1, 1, 1, 8), x).to(of_dtype) for x in (9, 5, 2, 3))
+    for at in (place, "cpu"):
+        q, k, v, g = (x.to(at) for x in (q, k, v, g))
+        out, sums = prim.attention(q, k, v, tinyt.zeros((), device=at), False, 1.0)
+        np.testing.assert_allclose(sums.cpu().numpy(), 360, rtol=1e-6)
+        none = tinyt.zeros((), device=at)
+        made = prim.attention_backward(g, q, k, v, none, out, sums - 0.5, False, 1.0)
+        for one, want in zip(made, (0, 0, 3), strict=True):
+            assert (one.cpu().double().numpy() == want).all()
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])

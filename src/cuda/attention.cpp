@@ -3,6 +3,7 @@
 #include <string>
 
 #include "core/base/parallel.h"
+#include "cuda/attention.h"
 #include "cuda/hand_kernels.h"
 #include "cuda/kernels/attention_arguments.h"
 #include "cuda/tiles.h"
@@ -11,11 +12,40 @@
 
 namespace tinyt::cuda {
 
-namespace {
+bool is_attention_by_hand(const Tensor& query, const Tensor& key, const Tensor& value) {
+  const DType dtype = query.dtype();
+  constexpr int64_t kMostFeatures = 128;
+  return (dtype == DType::Float32 || dtype == DType::Float16 || dtype == DType::BFloat16) &&
+         query.numel() > 0 && key.numel() > 0 && value.numel() > 0 &&
+         std::max(query.size(3), value.size(3)) <= kMostFeatures;
+}
 
-constexpr int64_t kMostFeatures = 128;
+// Float32 stays float32 here, whatever is allowed.
+std::string attention_type(DType dtype) {
+  return dtype == DType::Float32 ? "Float32" : std::string(element_of(dtype));
+}
 
-// The same elements where the kernel may read 16 bytes of a row at a time: the tensor, or a copy.
+int attention_room(int64_t features, int64_t width) {
+  return std::max(features, width) <= 64 ? 64 : 128;
+}
+
+bool is_in_packs(DType dtype, std::initializer_list<int64_t> numbers) {
+  const int together = dtype == DType::Float32 ? 4 : 2;  // features that a thread has side by side
+  return std::ranges::all_of(numbers, [&](int64_t x) { return x % together == 0; });
+}
+
+std::string attention_variant(DType dtype, const std::string& result, int room,
+                              const Tensor& mask) {
+  std::string kind = "kNone", masks = "UInt8";
+  if (mask.rank() > 0) {
+    kind = is_bool(mask.dtype()) ? "kAllowed" : "kAdded";
+    if (!is_bool(mask.dtype())) masks = mask.dtype() == DType::Float32 ? "Float32" : "T";
+  }
+  return "using T = " + attention_type(dtype) + ";\nusing Result = " + result +
+         ";\nconstexpr int kHead = " + std::to_string(room) + ";\nusing Masks = " + masks +
+         ";\nconstexpr MaskKind kMask = " + kind + ";\n";
+}
+
 Tensor readable(const Tensor& x) {
   const auto of_chunk = static_cast<int64_t>(16 / x.itemsize());
   const auto address = reinterpret_cast<uintptr_t>(x.storage().buffer.handle);
@@ -29,6 +59,26 @@ Tensor readable(const Tensor& x) {
   gpu::copy_into(x, made);
   return made;
 }
+
+Tensor readable_mask(const Tensor& mask, DType dtype) {
+  const bool is_read = mask.rank() == 0 || is_bool(mask.dtype()) || mask.dtype() == dtype;
+  return is_read ? mask : gpu::converted(mask, DType::Float32);
+}
+
+void set_places(const Tensor& x, long long& first, long long (&steps)[3]) {
+  first = gpu::first_element(x);
+  for (size_t d = 0; d < 3; ++d) steps[d] = x.stride(d);
+}
+
+void set_mask(const Tensor& mask, const Tensor& query, const Tensor& key, long long& first,
+              long long (&steps)[4]) {
+  if (mask.rank() == 0) return;
+  first = gpu::first_element(mask);
+  const Dims scores{query.size(0), query.size(1), query.size(2), key.size(2)};
+  std::ranges::copy(broadcast_strides(mask.shape(), mask.strides(), scores), steps);
+}
+
+namespace {
 
 // Parts of the keys where blocks of queries are too few for the device: by the sizes and the device
 // alone, since parts change bits.
@@ -46,15 +96,8 @@ class Attention {
         out_(call.outputs[0]),
         sums_(call.outputs[1]),
         device_(out_.device()),
-        is_float32_(out_.dtype() == DType::Float32) {}
-
-  bool is_taken() const {
-    const Tensor &q = call_.inputs[0], &k = call_.inputs[1];
-    const bool is_known =
-        is_float32_ || out_.dtype() == DType::Float16 || out_.dtype() == DType::BFloat16;
-    return is_known && out_.numel() > 0 && k.size(2) > 0 && q.size(3) > 0 &&
-           std::max(q.size(3), out_.size(3)) <= kMostFeatures;
-  }
+        is_float32_(out_.dtype() == DType::Float32),
+        mask_(readable_mask(call.inputs[3], out_.dtype())) {}
 
   void run() {
     AttentionArguments args = arguments();
@@ -62,7 +105,7 @@ class Attention {
     const int64_t processors = cuda_driver(device_).processors(device_.index);
     args.keys_of_part = keys_of_part(blocks, args.keys, processors);
     const int64_t parts = ceil_div(args.keys, args.keys_of_part);
-    if (parts == 1) return launch(args, blocks, out_, sums_, type());
+    if (parts == 1) return launch(args, blocks, out_, sums_, attention_type(out_.dtype()));
     const Tensor of_parts = Tensor::empty(Dims{parts, out_.numel()}, DType::Float32, device_);
     const Tensor part_sums = Tensor::empty(Dims{parts, sums_.numel()}, DType::Float32, device_);
     launch(args, parts * blocks, of_parts, part_sums,
@@ -71,18 +114,10 @@ class Attention {
   }
 
  private:
-  // Float32 stays float32 here, whatever is allowed.
-  std::string type() const {
-    return is_float32_ ? "Float32" : std::string(element_of(out_.dtype()));
-  }
-
   AttentionArguments arguments() {
     query_ = readable(call_.inputs[0]);
     key_ = readable(call_.inputs[1]);
     value_ = readable(call_.inputs[2]);
-    mask_ = call_.inputs[3];
-    if (mask_.rank() > 0 && !is_bool(mask_.dtype()) && mask_.dtype() != query_.dtype())
-      mask_ = gpu::converted(mask_, DType::Float32);
     AttrReader read(call_.attrs);
     AttentionArguments args{};
     args.is_causal = read.flag();
@@ -91,47 +126,24 @@ class Attention {
     args.keys = key_.size(2);
     args.heads = query_.size(1);
     args.of_group = query_.size(1) / key_.size(1);
-    args.blocks = ceil_div(args.queries, kAttentionQueries);
+    args.blocks = ceil_div(args.queries, kAttentionRows);
     args.matrices = query_.size(0) * query_.size(1);
     args.features = static_cast<int>(query_.size(3));
     args.width = static_cast<int>(value_.size(3));
-    args.query_first = gpu::first_element(query_);
-    args.key_first = gpu::first_element(key_);
-    args.value_first = gpu::first_element(value_);
-    for (size_t d = 0; d < 3; ++d) {
-      args.query_step[d] = query_.stride(d);
-      args.key_step[d] = key_.stride(d);
-      args.value_step[d] = value_.stride(d);
-    }
-    if (mask_.rank() > 0) {
-      args.mask_first = gpu::first_element(mask_);
-      const Dims scores{query_.size(0), args.heads, args.queries, args.keys};
-      const Dims steps = broadcast_strides(mask_.shape(), mask_.strides(), scores);
-      std::ranges::copy(steps, args.mask_step);
-    }
+    set_places(query_, args.query_first, args.query_step);
+    set_places(key_, args.key_first, args.key_step);
+    set_places(value_, args.value_first, args.value_step);
+    set_mask(mask_, query_, key_, args.mask_first, args.mask_step);
     return args;
-  }
-
-  std::string mask_text() const {
-    std::string_view kind = "kNone", type = "UInt8";
-    if (mask_.rank() > 0) {
-      kind = is_bool(mask_.dtype()) ? "kAllowed" : "kAdded";
-      if (!is_bool(mask_.dtype())) type = mask_.dtype() == DType::Float32 ? "Float32" : "T";
-    }
-    return "using Masks = " + std::string(type) +
-           ";\nconstexpr MaskKind kMask = " + std::string(kind) + ";\n";
   }
 
   void launch(AttentionArguments& args, int64_t blocks, const Tensor& to, const Tensor& sums,
               const std::string& result) const {
-    const int64_t head = std::max(args.features, args.width) <= 64 ? 64 : 128;
+    const int head = attention_room(args.features, args.width);
     args.out_first = gpu::first_element(to);
     args.sums_first = gpu::first_element(sums);
-    const int together = is_float32_ ? 4 : 2;  // features that a thread has side by side
-    args.packs = args.width % together == 0 && args.out_first % together == 0;
-    const std::string variant = "using T = " + type() + ";\nusing Result = " + result +
-                                ";\nconstexpr int kHead = " + std::to_string(head) + ";\n" +
-                                mask_text();
+    args.packs = is_in_packs(out_.dtype(), {args.width, args.out_first});
+    const std::string variant = attention_variant(out_.dtype(), result, head, mask_);
     const Tensor& mask = mask_.rank() > 0 ? mask_ : query_;
     const Buffer* const memory[] = {&query_.storage().buffer, &key_.storage().buffer,
                                     &value_.storage().buffer, &mask.storage().buffer,
@@ -143,7 +155,8 @@ class Attention {
 
   // Queries, keys and values; weights of float32.
   size_t shared_bytes(size_t head) const {
-    constexpr size_t kQueries = kAttentionQueries, kWeights = kQueries * kWeightPitch;
+    constexpr size_t kQueries = kAttentionRows,
+                     kWeights = kQueries * (kAttentionFloatKeys + kWeightGap);
     return is_float32_ ? ((kQueries + 2 * kAttentionFloatKeys) * head + kWeights) * sizeof(float)
                        : (kQueries + 2 * kAttentionKeys) * head * 2;
   }
@@ -160,7 +173,8 @@ class Attention {
     const Buffer* const memory[] = {&of_parts.storage().buffer, &part_sums.storage().buffer,
                                     &out_.storage().buffer, &sums_.storage().buffer};
     cuda_driver(device_).launch_blocks(
-        hand_kernel(device_, "attention_parts.cu", "using Result = " + type() + ";\n"),
+        hand_kernel(device_, "attention_parts.cu",
+                    "using Result = " + attention_type(out_.dtype()) + ";\n"),
         device_.index, {ceil_div(out_.numel(), kAttentionThreads), kAttentionThreads, 0}, memory,
         &args);
   }
@@ -169,14 +183,15 @@ class Attention {
   const Tensor &out_, &sums_;
   const Device device_;
   const bool is_float32_;
-  Tensor query_, key_, value_, mask_;
+  const Tensor mask_;
+  Tensor query_, key_, value_;
 };
 
 }  // namespace
 
 void run_attention(const KernelCall& call) {
-  Attention attention(call);
-  attention.is_taken() ? attention.run() : gpu::run_attention(call);
+  const Tensor &q = call.inputs[0], &k = call.inputs[1], &v = call.inputs[2];
+  is_attention_by_hand(q, k, v) ? Attention(call).run() : gpu::run_attention(call);
 }
 
 }  // namespace tinyt::cuda

@@ -12,6 +12,7 @@ std::vector<gpu::OwnKernel> hand_kernels() {
           {linear, run_linear},
           {int_mm, run_int_mm},
           {attention, run_attention},
+          {attention_backward, run_attention_backward},
           {conv, run_conv},
           {conv_backward_input, run_conv_backward_input},
           {conv_backward_weight, run_conv_backward_weight}};

@@ -23,6 +23,7 @@ void run_matmul_add(const KernelCall& call);
 void run_linear(const KernelCall& call);
 void run_int_mm(const KernelCall& call);
 void run_attention(const KernelCall& call);
+void run_attention_backward(const KernelCall& call);
 void run_conv(const KernelCall& call);
 void run_conv_backward_input(const KernelCall& call);
 void run_conv_backward_weight(const KernelCall& call);

@@ -69,7 +69,9 @@ class GradientPrinter : AttentionBlocks {
       write_.constant(type_, "all", of_query(sums_));
       write_.open_if("!(" + write_.equal(type_, s, lowest()) + ") || " +
                      kernel_.is_nan(type_, "all"));
-      write_.assign("weight", call(OpId::exp, call(OpId::sub, s + ", all")));
+      // Not above the sum but for the rounding of both, which is large where scores are.
+      write_.assign("weight", call(OpId::minimum, call(OpId::sub, s + ", all") + ", " + zero()));
+      write_.assign("weight", call(OpId::exp, "weight"));
       if (of_ != Of::Value)
         write_.assign("weight",
                       call(OpId::mul,
@@ -101,8 +103,9 @@ class GradientPrinter : AttentionBlocks {
   const MapKernel::View sums_, dots_, out_;
 };
 
-// Of gradient and output, of each query.
-Tensor dots_of(const Tensor& gradient, const Tensor& output) {
+}  // namespace
+
+Tensor attention_dots(const Tensor& gradient, const Tensor& output) {
   const DType dtype = info(gradient.dtype()).compute;
   const bool is_half = gradient.dtype() != dtype;
   FusedKernel kernel;
@@ -129,10 +132,8 @@ Tensor dots_of(const Tensor& gradient, const Tensor& output) {
   return dots;
 }
 
-}  // namespace
-
 void run_attention_backward(const KernelCall& call) {
-  const Tensor dots = dots_of(call.inputs[0], call.inputs[5]),
+  const Tensor dots = attention_dots(call.inputs[0], call.inputs[5]),
                sums = contiguous_in(call.inputs[6], call.inputs[6].dtype());
   for (const Of of : {Of::Query, Of::Key, Of::Value}) {
     const Tensor& out = call.outputs[static_cast<size_t>(of)];

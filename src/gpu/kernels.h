@@ -61,6 +61,8 @@ void run_matmul(const KernelCall& call);
 // Where threads share memory.
 void run_attention(const KernelCall& call);
 void run_attention_backward(const KernelCall& call);
+// Products of gradient and output, of each query: what slopes of scores are reduced by.
+Tensor attention_dots(const Tensor& gradient, const Tensor& output);
 void run_conv(const KernelCall& call);
 void run_conv_backward_input(const KernelCall& call);
 void run_conv_backward_weight(const KernelCall& call);

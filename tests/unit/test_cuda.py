@@ -36,7 +36,9 @@ def test_cases(chosen: str, order: str) -> None:
 
 
 @pytest.mark.parametrize("order", ["forward", "random"])
-@pytest.mark.parametrize("cases", ["hand_cases.py", "attention_cases.py"])
+@pytest.mark.parametrize(
+    "cases", ["hand_cases.py", "attention_cases.py", "attention_backward_cases.py"]
+)
 def test_kernels_by_hand(cases: str, order: str) -> None:
     """NVRTC takes each of them, and no register spills."""
     more = {"STANDIN_ORDER": order, "STANDIN_NVRTC": nvrtc() if order == "forward" else ""}
@@ -46,8 +48,10 @@ def test_kernels_by_hand(cases: str, order: str) -> None:
 ATTENTION = """
 import sys, tinyt
 dtype, features = getattr(tinyt, sys.argv[1]), int(sys.argv[2])
-x = tinyt.ones(1, 1, 3, features, dtype=dtype, device="cuda")
-print(tinyt.nn.functional.scaled_dot_product_attention(x, x, x).sum().item())
+x = tinyt.ones(1, 1, 3, features, dtype=dtype, device="cuda").requires_grad_()
+out = tinyt.nn.functional.scaled_dot_product_attention(x, x, x).sum()
+out.backward()
+print(out.item())
 """
 
 
@@ -71,7 +75,8 @@ def test_attention_by_hand_is_what_runs(
     assert done.stdout == f"{3.0 * features}\n", done.stderr
     kept = [file.read_bytes() for file in tmp_path.glob("*.kernel")]
     assert kept
-    assert any(b'"attention.cu"' in kernel for kernel in kept) == is_by_hand
+    for name in (b'"attention.cu"', b'"attention_backward.cu"'):
+        assert any(name in kernel for kernel in kept) == is_by_hand
 
 
 def test_older_devices_have_generated_kernels() -> None:
@@ -87,6 +92,7 @@ def test_cases_on_a_gpu() -> None:
     run_tests(FOLDER / "cases.py")
     run_tests(FOLDER / "hand_cases.py")
     run_tests(FOLDER / "attention_cases.py")
+    run_tests(FOLDER / "attention_backward_cases.py")
 
 
 def test_faults() -> None:

@@ -110,7 +110,9 @@ void slopes_of_row(const AttentionSlopes& b, int64_t row) {
   const V base = splat(of_row == -kInf<T> ? kInf<T> : of_row);
   const V delta = splat(static_cast<const T*>(b.delta)[row]);
   for (int64_t lane = 0; lane < b.used; lane += kWidth<T>) {
-    V p = weight(masked<Kind, T>(load<T>(scores + lane), b.mask, row * b.mask_row + lane) - base);
+    const V score = masked<Kind, T>(load<T>(scores + lane), b.mask, row * b.mask_row + lane);
+    // Not above the sum but for the rounding of both, which is large where scores are.
+    V p = weight(at_most(score - base, V{}));
     if (b.diagonal + row < lane + kWidth<T> - 1) {
       p = select(up_to<T>(b.diagonal + row - lane), p, V{});
     }

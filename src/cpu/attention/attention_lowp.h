@@ -28,7 +28,8 @@ TINYT_INLINE KeyLanes weigh_keys(const TileSlopes& s, int64_t row, int64_t lane)
   // A row that sees no key has no weights, whatever its scores.
   const F32 base = splat(of_row == -kInf<float> ? kInf<float> : of_row);
   const F32 score = load<float>(scores) * splat(s.scale);
-  const F32 w = weight(masked<Kind, float>(score, b.mask, row * b.mask_row + lane) - base);
+  const F32 above = masked<Kind, float>(score, b.mask, row * b.mask_row + lane) - base;
+  const F32 w = weight(at_most(above, F32{}));  // as slopes_of_row does
   const F32 slope = w * (load<float>(slopes) - splat(static_cast<const float*>(b.delta)[row]));
   if (last >= kWidth<float> - 1) return {w, slope};
   const auto seen = up_to<float>(last);
