@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -89,19 +89,19 @@ class Generator:
         if recorder is not None:  # each run draws anew
             drawn: Tensor = recorder.draw(self, numel, make)
             return drawn
-        with _LOCK:
-            seed, first = self._seed, self._offset
-            self._offset = end = first + -(-numel // 4)
+        counters = -(-numel // 4)
+        taken = self.take(counters)
         try:
-            return make(seed, first)
+            return make(*taken)
         except BaseException:
-            with _LOCK:
-                if (self._seed, self._offset) == (seed, end):
-                    self._offset = first
+            self.give_back(counters, taken)
             raise
 
     def take(self, counters: int) -> tuple[int, int]:
         """(seed, first counter) for a program that draws so many counters."""
+        draws = _captured_draws()
+        if draws is not None:
+            return draws.take(self, counters)
         with _LOCK:
             first = self._offset
             self._offset = first + counters
@@ -109,12 +109,103 @@ class Generator:
 
     def give_back(self, counters: int, taken: tuple[int, int]) -> None:
         """Undoes :meth:`take` where nobody has drawn since."""
+        draws = _captured_draws()
+        if draws is not None:
+            return draws.give_back(counters, taken)
         with _LOCK:
             if (self._seed, self._offset) == (taken[0], taken[1] + counters):
                 self._offset = taken[1]
 
 
-_thread = threading.local()  # .generator: what stands in for the default one in this thread
+# .generator: what stands in for the default one in this thread; .draws: of its captured graph
+_thread = threading.local()
+
+
+# ---- draws of captured graphs (tinyt.cuda.graphs)
+
+
+class CapturedDraws:
+    """What a captured graph of a device draws: kernels take numbers that stand for seeds and
+    counters, and each launch puts the next ones of the generators in their place."""
+
+    # As no size, and no float that anybody computes with, has them. A kernel takes the lower and
+    # the upper half of a seed as signed numbers of 32 bits.
+    _LOW, _HIGH = 0x4D9E6A71, 0x5B37C20F
+    _COUNTER = 0x2A6D39B7 << 32
+
+    def __init__(self) -> None:
+        self._process = os.getpid()
+        self._is_open = True
+        self._generators: list[Generator] = []
+        self._draws: list[tuple[Generator, int]] = []  # with how many counters
+        self._count = 0
+
+    def is_open(self) -> bool:
+        """Whether draws are captured: not in a child of a fork."""
+        return self._is_open and self._process == os.getpid()
+
+    def end(self) -> None:
+        """No more draws are its own."""
+        self._is_open = False
+
+    def take(self, generator: Generator, counters: int) -> tuple[int, int]:
+        """What stands for a seed and a first counter."""
+        if generator not in self._generators:
+            self._generators.append(generator)
+        at = self._generators.index(generator)
+        first = self._COUNTER + self._count
+        if counters:
+            self._draws.append((generator, counters))
+            self._count += counters
+        return (self._HIGH + at) << 32 | (self._LOW + at), first
+
+    def give_back(self, counters: int, taken: tuple[int, int]) -> None:
+        """Undoes the last `take`."""
+        if counters and taken[1] + counters == self._COUNTER + self._count:
+            self._draws.pop()
+            self._count -= counters
+
+    def _drawn_from(self) -> list[Generator]:
+        return [g for g in self._generators if any(g is other for other, _ in self._draws)]
+
+    def ranges(self) -> list[tuple[int, int]]:
+        """(first, how many) of the numbers that stand for something: of each draw, then of each
+        generator."""
+        found, first = [], self._COUNTER
+        for _, counters in self._draws:
+            found.append((first, counters))
+            first += counters
+        for generator in self._drawn_from():
+            at = self._generators.index(generator)
+            found += [(self._LOW + at, 1), (self._HIGH + at, 1)]
+        return found
+
+    @contextmanager
+    def values(self) -> Iterator[Sequence[int]]:
+        """What each range begins with in a launch, which the block is: of one that fails nothing
+        is drawn."""
+        taken = [(generator, n, generator.take(n)) for generator, n in self._draws]
+        values = [first for _, _, (_, first) in taken]
+        for generator in self._drawn_from():
+            seed = next(place[0] for other, _, place in taken if other is generator)
+            values += [(part + 2**31) % 2**32 - 2**31 for part in (seed, seed >> 32)]
+        try:
+            yield values
+        except BaseException:
+            for generator, counters, place in reversed(taken):
+                generator.give_back(counters, place)
+            raise
+
+
+def begin_captured_draws() -> CapturedDraws:
+    """This thread's draws are of a captured graph until their `end`."""
+    _thread.draws = draws = CapturedDraws()
+    return draws
+
+
+def _captured_draws() -> CapturedDraws | None:
+    draws: CapturedDraws | None = getattr(_thread, "draws", None)
+    return draws if draws is not None and draws.is_open() else None
 
 
 def _own() -> Generator | None:

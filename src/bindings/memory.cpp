@@ -52,7 +52,8 @@ void bind_statistics(py::module_& m) {
   m.def("limit",
         [](int64_t device) { return device == 0 ? memory::limit() : cache_of(device).limit(); });
   m.def("empty_cache", [](int64_t device) {
-    device == 0 ? memory::empty_cache() : cache_of(device).empty_cache();
+    if (device == 0) return memory::empty_cache();
+    cache_of(device).empty_cache();
   });
 }
 

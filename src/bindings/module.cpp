@@ -160,6 +160,7 @@ PYBIND11_MODULE(_core, m) {
   m.def("promote", [](int a, int b) {
     return static_cast<int>(promote(static_cast<DType>(a), static_cast<DType>(b)));
   });
+  bind_device_graphs(m);
   bind_events(m);
   bind_gpu(m);
   bind_cuda_interop(m);

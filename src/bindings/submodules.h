@@ -24,6 +24,7 @@ void forbid_bare_new(C& cls) {
   });
 }
 
+void bind_device_graphs(pybind11::module_& m);
 void bind_events(pybind11::module_& m);
 void bind_gpu(pybind11::module_& m);
 void bind_cuda_interop(pybind11::module_& m);

@@ -118,7 +118,7 @@ void CudaDriver::free(const Buffer& buffer) noexcept {
   try {
     CudaDevice& on = device(buffer.device.index);
     const Current current(api_, on);
-    on.work->send();
+    if (!on.work->is_capturing()) on.work->send();
     api_.cuMemFree(address_in(buffer, 0));
   } catch (const Error&) {
   }
@@ -305,7 +305,7 @@ void CudaDriver::launch_blocks(gpu::BuiltKernel& built, int index, const Blocks&
     });
   }
   on.launches->note(gpu::t_operation);
-  if (waits_for_launches_) wait(index);
+  if (waits_for_launches_ && !on.work->is_capturing()) wait(index);
 }
 
 int CudaDriver::capability() const {

@@ -49,6 +49,8 @@ class CudaDriver final : public gpu::Driver {
                   size_t bytes) override;
 
   std::unique_ptr<DeviceEvent> new_event(int index, bool has_times) override;
+  std::unique_ptr<DeviceGraph> new_graph(int index) override;
+  bool is_capturing(int index) override;
   // Of its stream, after what runs of programs have kept for it so far.
   void* queue_handle(int index) override;
   MemoryInfo memory_info(int index) override;
@@ -128,6 +130,7 @@ class CudaDriver final : public gpu::Driver {
   class Current;
   class Runs;
   class QueueEvent;
+  class CapturedGraph;
 
   void add_device(int number);
   void require_own_process() const;

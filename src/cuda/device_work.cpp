@@ -6,9 +6,17 @@
 
 namespace tinyt::cuda {
 
+namespace {
+
+constexpr const char* kFailedBefore =
+    "cuda: operation failed due to a previous error during capture";
+
+}  // namespace
+
 using Lock = std::lock_guard<std::mutex>;
 
 bool DeviceWork::begin(RunGraphs& graphs) {
+  if (is_capturing()) return false;  // a part of that
   const Lock lock(mutex_);
   if (depth_ > 0 && !is_mine()) return false;
   if (depth_++ > 0) return true;
@@ -44,10 +52,48 @@ void DeviceWork::abandon() noexcept {
   close();
 }
 
+// ---- captures
+
+void DeviceWork::begin_capture() {
+  const Lock lock(mutex_);
+  require(!is_mine(), ErrorKind::Runtime,
+          "cuda: a capture cannot begin in a run of a compiled program");
+  require(capturer_.load(std::memory_order_relaxed) == std::thread::id{}, ErrorKind::Runtime,
+          "cuda: another graph of this device is being captured");
+  captured_.clear();
+  is_valid_ = true;
+  capturer_.store(std::this_thread::get_id(), std::memory_order_relaxed);
+}
+
+WorkList DeviceWork::end_capture() {
+  require(is_capturing(), ErrorKind::Runtime,
+          "cuda: a capture ends in the thread in which it began");
+  const bool is_valid = is_valid_;
+  WorkList captured = std::exchange(captured_, {});
+  abandon_capture();
+  require(is_valid, ErrorKind::Runtime, kFailedBefore);
+  return captured;
+}
+
+void DeviceWork::abandon_capture() noexcept { capturer_.store({}, std::memory_order_relaxed); }
+
+void DeviceWork::refuse_in_capture() {
+  is_valid_ = false;
+  fail(
+      ErrorKind::Runtime,
+      "cuda: operation not permitted when stream is capturing: a graph cannot wait for the device, "
+      "read values or copy to or from the host; do that before or after the capture");
+}
+
 // ---- what is kept
 
 template <class F>
 bool DeviceWork::keep(const F& add) {
+  if (is_capturing()) [[unlikely]] {
+    require(is_valid_, ErrorKind::Runtime, kFailedBefore);
+    add(captured_);
+    return true;
+  }
   if (!is_mine()) return false;
   const Lock lock(mutex_);
   if (error_) std::rethrow_exception(std::exchange(error_, nullptr));

@@ -1,4 +1,4 @@
-// The order of what a device is asked for, while runs of programs keep some of it for a graph.
+// The order of what a device is asked for, while runs of programs and captures keep some of it.
 #pragma once
 
 #include <atomic>
@@ -12,9 +12,10 @@
 
 namespace tinyt::cuda {
 
-// Of one device. One run at a time keeps a list of what its thread asks for. All else that is put
-// into the device's stream, or waits for it, calls `send` first: so everything is done in the order
-// of the calls. The device's context is the thread's wherever the driver is called.
+// Of one device. One run at a time keeps a list of what its thread asks for, and one capture. All
+// else that is put into the device's stream, or waits for it, calls `send` first: so everything is
+// done in the order of the calls, but what is captured, which is not done. The device's context is
+// the thread's wherever the driver is called.
 class DeviceWork {
  public:
   DeviceWork(const Api& api, Context context, Stream stream)
@@ -27,6 +28,16 @@ class DeviceWork {
   // Errors are lost beside the one for which the run ends.
   void abandon() noexcept;
 
+  // From now on all that this thread asks for is listed, and not done; RuntimeError where a capture
+  // or a run of this thread is open.
+  void begin_capture();
+  // RuntimeError where something was asked for that a list cannot have, or in another thread.
+  WorkList end_capture();
+  void abandon_capture() noexcept;
+  bool is_capturing() const {
+    return capturer_.load(std::memory_order_relaxed) == std::this_thread::get_id();
+  }
+
   // False where nothing is kept: then the driver is to be called.
   bool keep_kernel(Function function, const LaunchShape& shape, std::span<const Address> addresses,
                    const void* structure, size_t bytes);
@@ -35,8 +46,10 @@ class DeviceWork {
 
   // What is kept goes to the driver. Of another thread's run it goes call by call, and the rest of
   // that run keeps nothing: where the two meet is another place each time. Errors are those of the
-  // run that has asked.
+  // run that has asked. RuntimeError in a thread that captures, whose capture is of no use then.
   void send() {
+    if (is_capturing()) [[unlikely]]
+      refuse_in_capture();
     if (has_work_.load(std::memory_order_acquire)) [[unlikely]]
       send_kept();
   }
@@ -49,6 +62,7 @@ class DeviceWork {
   }
   template <class F>
   bool keep(const F& add);
+  [[noreturn]] void refuse_in_capture();
   void send_kept();
   void send_own();
   void send_one_by_one();
@@ -66,6 +80,9 @@ class DeviceWork {
   bool interrupted_ = false;  // by another thread
   std::exception_ptr error_;  // of what another thread has sent
   WorkList list_;
+  std::atomic<std::thread::id> capturer_;  // no thread: nothing is captured
+  std::atomic<bool> is_valid_{true};       // what is captured, which its thread alone uses
+  WorkList captured_;
 };
 
 }  // namespace tinyt::cuda

@@ -24,6 +24,8 @@ class CudaDriver::QueueEvent final : public DeviceEvent {
 
   void record(void* queue) override {
     const Current current(api_, driver_.device(index_));
+    is_captured_ = queue == nullptr && driver_.is_capturing(index_);
+    if (is_captured_) return;  // a graph's work is done in order
     if (event_ == nullptr) {
       Event made = nullptr;
       check(api_, api_.cuEventCreate(&made, has_times_ ? kWithTimes : kWithoutTimes),
@@ -35,6 +37,7 @@ class CudaDriver::QueueEvent final : public DeviceEvent {
   }
 
   bool is_past() override {
+    require_moment();
     if (!is_recorded_) return true;
     const Current current(api_, driver_.device(index_));
     const Status status = api_.cuEventQuery(event_);
@@ -44,6 +47,7 @@ class CudaDriver::QueueEvent final : public DeviceEvent {
   }
 
   void synchronise() override {
+    require_moment();
     if (!is_recorded_) return;
     const Current current(api_, driver_.device(index_));
     check(api_, api_.cuEventSynchronize(event_), "cuEventSynchronize");
@@ -51,6 +55,8 @@ class CudaDriver::QueueEvent final : public DeviceEvent {
   }
 
   void hold(int index, void* queue) override {
+    if (is_captured_ && queue == nullptr && driver_.is_capturing(index)) return;
+    require_moment();
     if (!is_recorded_) return;
     const Current current(api_, driver_.device(index));
     check(api_, api_.cuStreamWaitEvent(stream(index, queue), event_, 0), "cuStreamWaitEvent");
@@ -60,6 +66,8 @@ class CudaDriver::QueueEvent final : public DeviceEvent {
     auto& other = static_cast<QueueEvent&>(later);
     require(has_times_ && other.has_times_, ErrorKind::Value,
             "Both events must be created with argument 'enable_timing=True'.");
+    require_moment();
+    other.require_moment();
     require(is_recorded_ && other.is_recorded_, ErrorKind::Value,
             "Both events must be recorded before calculating elapsed time.");
     require(index_ == other.index_, ErrorKind::Value,
@@ -76,6 +84,12 @@ class CudaDriver::QueueEvent final : public DeviceEvent {
   void* handle() override { return event_; }
 
  private:
+  void require_moment() const {
+    require(!is_captured_, ErrorKind::Runtime,
+            "Event: it was recorded in a capture, whose work has no moment of its own; record it "
+            "behind replay()");
+  }
+
   Stream stream(int index, void* queue) {
     return static_cast<Stream>(queue != nullptr ? queue : driver_.queue_handle(index));
   }
@@ -85,6 +99,7 @@ class CudaDriver::QueueEvent final : public DeviceEvent {
   const int index_;
   const bool has_times_;
   std::atomic<bool> is_recorded_ = false;
+  std::atomic<bool> is_captured_ = false;  // by the last call
   std::atomic<Event> event_ = nullptr;
 };
 

@@ -112,6 +112,16 @@ Status InstantiatedGraph::launch(WorkList& list, Stream stream) {
   return status;
 }
 
+Status InstantiatedGraph::instantiate(const WorkList& list) {
+  list_ = list;
+  return build(list_);
+}
+
+Status InstantiatedGraph::launch_again(Stream stream) {
+  call_ = "cuGraphLaunch";
+  return api_.cuGraphLaunch(exec_, stream);
+}
+
 // ---- a program's
 
 // Whether a list of this form came before: a program that runs once is not worth a graph.

@@ -22,6 +22,12 @@ class InstantiatedGraph {
   // Launches a list, the first one or another that it can do, and takes it: another is left in its
   // place. Where a call fails, nothing is launched, the list stays, and the graph is of no use.
   Status launch(WorkList& list, Stream stream);
+  // The same in two steps, the second one any number of times.
+  Status instantiate(const WorkList& list);
+  Status launch_again(Stream stream);
+  const WorkList& list() const { return list_; }
+  GraphHandle handle() const { return graph_; }
+  GraphExec instantiated_handle() const { return exec_; }
   const char* last_call() const { return call_; }
   // A process that cannot call the driver any more keeps what it cannot give back.
   void forget() noexcept { exec_ = nullptr, graph_ = nullptr; }

@@ -65,6 +65,26 @@ ArgumentPointers WorkList::arguments(const Item& kernel) {
   return pointers_to(first, kernel.addresses, first + kernel.addresses);
 }
 
+bool WorkList::has_address(Address address) const {
+  return std::ranges::any_of(items_, [&](const Item& item) {
+    const auto first = words_.begin() + static_cast<ptrdiff_t>(item.first);
+    return item.kind == Kind::Kernel &&
+           std::find(first, first + item.addresses, address) != first + item.addresses;
+  });
+}
+
+std::vector<size_t> WorkList::words_in(int64_t first, int64_t count) const {
+  std::vector<size_t> found;
+  for (const Item& item : items_) {
+    if (item.kind != Kind::Kernel) continue;
+    const size_t begin = item.first + item.addresses;
+    for (size_t i = begin; i < begin + (item.bytes + kWord - 1) / kWord; ++i)
+      if (words_[i] - static_cast<uint64_t>(first) < static_cast<uint64_t>(count))
+        found.push_back(i);
+  }
+  return found;
+}
+
 bool WorkList::has_form_of(const WorkList& other) const {
   return form_ == other.form_ && std::ranges::equal(items_, other.items_, has_form);
 }

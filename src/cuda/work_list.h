@@ -48,6 +48,11 @@ class WorkList {
   size_t size() const { return items_.size(); }
   const Item& operator[](size_t i) const { return items_[i]; }
   ArgumentPointers arguments(const Item& kernel);
+  // Whether a kernel reads or writes memory that begins there.
+  bool has_address(Address address) const;
+  // Which words of kernels' structures are in a range of numbers, and one of them.
+  std::vector<size_t> words_in(int64_t first, int64_t count) const;
+  int64_t& word(size_t place) { return reinterpret_cast<int64_t&>(words_[place]); }
 
   // Of a list that an instantiated graph of another one can do: the same kernels, copies and fills
   // of as many bytes, in the same order.

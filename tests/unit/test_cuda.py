@@ -108,6 +108,11 @@ def test_graphs(order: str) -> None:
     run_tests(FOLDER / "graph_cases.py", STANDIN_ORDER=order, **need_standin())
 
 
+@pytest.mark.parametrize("order", ["forward", "random"])
+def test_captured_graphs(order: str) -> None:
+    run_tests(FOLDER / "capture_cases.py", STANDIN_ORDER=order, **need_standin())
+
+
 @pytest.mark.parametrize("cases", ["interop_cases.py", "pinned_cases.py"])
 def test_other_libraries_and_pinned_memory(cases: str) -> None:
     run_tests(FOLDER / cases, **need_standin())

@@ -19,7 +19,14 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from tinyt import _tensor
 from tinyt._core import OutOfMemoryError
 from tinyt._tensor import device as Device
-from tinyt.cuda import amp, memory, random, streams
+from tinyt.cuda import amp, graphs, memory, random, streams
+from tinyt.cuda.graphs import (
+    CUDAGraph,
+    graph,
+    graph_pool_handle,
+    is_current_stream_capturing,
+    make_graphed_callables,
+)
 from tinyt.cuda.memory import (
     device_memory_used,
     empty_cache,
@@ -95,7 +102,7 @@ from tinyt.cuda.types import (
 from tinyt.random import default_generator
 
 if TYPE_CHECKING:
-    from tinyt.cuda import graphs, nvtx, profiler
+    from tinyt.cuda import nvtx, profiler
 
     default_generators: tuple[Any, ...]
 
@@ -103,7 +110,7 @@ has_half = True
 has_magma = False
 
 # Modules under PyTorch's paths, loaded when they are first asked for.
-_LAZY = {"graphs", "nvtx", "profiler"}
+_LAZY = {"nvtx", "profiler"}
 
 
 def __getattr__(name: str) -> Any:
@@ -198,14 +205,6 @@ temperature = _refusing("temperature", _NVML)
 power_draw = _refusing("power_draw", _NVML)
 clock_rate = _refusing("clock_rate", _NVML)
 cudart = _refusing("cudart", "tinyt calls the driver, not CUDA's runtime library")
-_COMPILE = "tinyt.compile makes one program of a step"
-graph_pool_handle = _refusing("graph_pool_handle", _COMPILE)
-make_graphed_callables = _refusing("make_graphed_callables", _COMPILE)
-
-
-def is_current_stream_capturing() -> bool:
-    """False."""
-    return False
 
 
 def get_sync_debug_mode() -> int:
@@ -218,22 +217,6 @@ def set_sync_debug_mode(debug_mode: int | str) -> None:
     """Nothing for 0 or "default"; NotImplementedError for others, DeviceError without a device."""
     if debug_mode not in (0, "default") or not count():
         _refuse("set_sync_debug_mode", "the profiler shows what waits")
-
-
-class graph:
-    """DeviceError without a device, NotImplementedError with one: `tinyt.compile` makes one program
-    of a step."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        _refuse("graph", _COMPILE)
-
-
-class CUDAGraph:
-    """DeviceError without a device, NotImplementedError with one: `tinyt.compile` makes one program
-    of a step."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        _refuse("CUDAGraph", _COMPILE)
 
 
 __all__ = [

@@ -24,6 +24,11 @@ from tinyt.optim.optimizer import (
 from tinyt.tensor import Tensor
 
 
+def _is_counted_there(param: Tensor, group: ParamGroup) -> bool:
+    """Whether a parameter's steps are counted on its device."""
+    return bool(group["capturable"]) and param.is_cuda
+
+
 class Adam(Optimizer):
     """m = β₁ m + (1 - β₁) g; v = β₂ v + (1 - β₂) g²; p = p - lr m̂ / (√v̂ + eps), where m̂ and v̂
     are m and v divided by 1 - βᵗ.
@@ -36,8 +41,9 @@ class Adam(Optimizer):
         weight_decay: adds weight_decay * p to the gradient.
         amsgrad: takes the largest v so far (Reddi et al. 2018).
         maximize: ascends instead of descends.
-        foreach, capturable, fused: PyTorch's hints about its implementations; kept in the state,
-            no effect.
+        foreach, fused: PyTorch's hints about its implementations; kept in the state, no effect.
+        capturable: whether steps of parameters on a CUDA device are counted there, in device
+            operations alone, so that `cuda.graph` can capture them.
         differentiable: must be False.
         decoupled_weight_decay: shrinks p by lr * weight_decay instead, which makes it AdamW.
     """
@@ -79,12 +85,20 @@ class Adam(Optimizer):
         super().__init__(params, defaults)
 
     def _init_state(self, state: ParamState, param: Tensor, group: ParamGroup) -> None:
-        state.update(moments(param))
+        state.update(moments(param, _is_counted_there(param, group)))
         if group["amsgrad"]:
             state["max_exp_avg_sq"] = zeros_like(param)
 
+    def _adopt_state(self, values: ParamState, param: Tensor, group: ParamGroup) -> ParamState:
+        state = super()._adopt_state(values, param, group)
+        if "step" in state and _is_counted_there(param, group):
+            state["step"] = state["step"].to(param.device)
+        return state
+
     def _update_all(self, batch: Batch, group: ParamGroup) -> Iterable[int]:
         beta1, beta2 = group["betas"]
+        if any(step.is_cuda for step in batch.state("step")):
+            return super()._update_all(batch, group)
         return adam_step(
             batch.params,
             batch.grads,
@@ -105,9 +119,12 @@ class Adam(Optimizer):
         self, param: Tensor, grad: Tensor, state: ParamState, group: ParamGroup
     ) -> None:
         """In PyTorch's order of operations."""
-        (beta1, beta2), lr = group["betas"], learning_rate(group)
+        (beta1, beta2), lr = group["betas"], group["lr"]
         mean, mean_square = state["exp_avg"], state["exp_avg_sq"]
-        step = next_step(state)
+        if state["step"].is_cuda:  # numbers are read nowhere
+            step = state["step"].add_(1)
+        else:
+            step, lr = next_step(state), learning_rate(group)
         grad = decayed(param, grad, group)
         mean.lerp_(grad, 1 - beta1)
         mean_square.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
@@ -116,7 +133,11 @@ class Adam(Optimizer):
             mean_square = maximum(largest, mean_square, out=largest)
         correction = (1 - beta2**step) ** 0.5
         denominator = mean_square.sqrt().div_(correction).add_(group["eps"])
-        param.addcdiv_(mean, denominator, value=-lr / (1 - beta1**step))
+        rate = -lr / (1 - beta1**step)
+        if isinstance(rate, Tensor):
+            param.add_(mean / denominator * rate)
+        else:
+            param.addcdiv_(mean, denominator, value=rate)
 
 
 adam = FunctionalForm(Adam)

@@ -12,14 +12,16 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from tinyt._capture import OPTIMIZERS, Location, recorder
+from tinyt._core import is_capturing
 from tinyt._tensor import dtype as DType
+from tinyt._tensor import number_of_device
 from tinyt.autograd import RemovableHandle, enable_grad, no_grad, tape
 from tinyt.autograd.hooks import add_hook
 from tinyt.dtypes import float32, float64, get_default_dtype
 from tinyt.forks import made_once
 from tinyt.nesting import deeper
 from tinyt.nn.parameter import clear_grads
-from tinyt.ops import tensor, zeros_like
+from tinyt.ops import tensor, zeros, zeros_like
 from tinyt.ops.creation.values import from_foreign
 from tinyt.tensor import Tensor
 
@@ -270,6 +272,7 @@ class Optimizer:
                 self.state[param] = state
 
     def _update_batch(self, batch: Batch, group: ParamGroup) -> None:
+        self._refuse_in_capture(batch)
         try:
             for i in self._update_all(batch, group):
                 grad = -batch.grads[i] if group.get("maximize") else batch.grads[i]
@@ -278,6 +281,20 @@ class Optimizer:
             for param, state in zip(batch.params, batch.states, strict=True):
                 if state and param not in self.state:  # plain gradient descent has none
                     self.state[param] = state
+
+    def _refuse_in_capture(self, batch: Batch) -> None:
+        """RuntimeError where a captured graph (`cuda.graph`) would count no steps."""
+        place = batch.params[0].device
+        if place.type != "cuda" or not is_capturing(number_of_device(place)):
+            return
+        for state in batch.states:
+            for key in self._numbers:
+                if key in state and not getattr(state[key], "is_cuda", False):
+                    raise RuntimeError(
+                        "Attempting CUDA graph capture of step() for an instance of "
+                        f"{type(self).__name__} but param_groups' capturable is False, or it has "
+                        "no counters on the device: Adam and AdamW with capturable=True have"
+                    )
 
     def _batch(self, group: ParamGroup) -> Batch:
         """The parameters of a group that have a gradient, with their states."""
@@ -548,10 +565,13 @@ def next_step(state: ParamState) -> float:
     return number
 
 
-def moments(param: Tensor) -> ParamState:
-    """The state that Adam's kind starts with: step, running mean, running mean of squares."""
+def moments(param: Tensor, is_counted_there: bool = False) -> ParamState:
+    """The state that Adam's kind starts with: step, running mean, running mean of squares.
+    ``is_counted_there``: the step is on the parameter's device."""
     return {
-        "step": counter(),
+        "step": zeros((), dtype=number_dtype(), device=param.device)
+        if is_counted_there
+        else counter(),
         "exp_avg": zeros_like(param),
         "exp_avg_sq": zeros_like(param),
     }

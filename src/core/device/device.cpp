@@ -106,6 +106,10 @@ std::unique_ptr<DeviceEvent> Runtime::new_event(int, bool) {
        "Event: devices of this kind have no events; synchronize() waits");
 }
 
+std::unique_ptr<DeviceGraph> Runtime::new_graph(int) {
+  fail(ErrorKind::NotImplemented, "CUDAGraph: devices of this kind have no graphs");
+}
+
 void* Runtime::queue_handle(int) {
   fail(ErrorKind::NotImplemented, "Stream: queues of this kind of device have no handle");
 }

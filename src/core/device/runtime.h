@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "core/device/buffer.h"
@@ -51,6 +52,38 @@ class DeviceEvent {
   virtual void* handle() = 0;
 };
 
+// Values of a captured graph that differ from launch to launch: words of its kernels that were,
+// while it was captured, `first` or one of the `count` - 1 numbers after it.
+struct WordRange {
+  int64_t first = 0, count = 1;
+};
+
+// Work of a device as a graph of its driver's: captured once, without being done, and launched any
+// number of times. Calls come one at a time; a capture ends in the thread in which it began.
+class DeviceGraph {
+ public:
+  virtual ~DeviceGraph() = default;
+  // All that this thread asks of the device is captured from now on, and the memory that it takes
+  // there is of a private pool (memory::DeviceCache). RuntimeError where it is being captured.
+  virtual void begin_capture(uint64_t pool) = 0;
+  // RuntimeError where something was asked for that no graph can do, or where no word of a kernel
+  // is in one of the ranges; the graph is empty then.
+  virtual void end_capture(std::span<const WordRange> ranges) = 0;
+  // Makes it ready to be launched, again where it was; `launch` does where nobody has.
+  virtual void instantiate() = 0;
+  // After all that was asked of the device before; a value in the place of each range's first one.
+  virtual void launch(std::span<const int64_t> values) = 0;
+  // Gives back what was captured, and its pool.
+  virtual void reset() noexcept = 0;
+  // How many kernels, copies and fills were captured.
+  virtual size_t size() const = 0;
+  // In the language of Graphviz.
+  virtual std::string description() const = 0;
+  // Of the driver: the graph and the instantiated one; null where there is none.
+  virtual void* handle() const = 0;
+  virtual void* instantiated_handle() const = 0;
+};
+
 struct MemoryInfo {
   size_t free_bytes = 0, bytes = 0;  // of all processes together
 };
@@ -96,6 +129,9 @@ class Runtime {
   virtual std::unique_ptr<ProgramRuns> program_runs(int) { return nullptr; }
   // What not every kind has: NotImplementedError.
   virtual std::unique_ptr<DeviceEvent> new_event(int index, bool has_times);
+  virtual std::unique_ptr<DeviceGraph> new_graph(int index);
+  // Whether this thread's work there is being captured.
+  virtual bool is_capturing(int) { return false; }
   // The driver's handle of the queue, for other libraries.
   virtual void* queue_handle(int index);
   virtual MemoryInfo memory_info(int index);

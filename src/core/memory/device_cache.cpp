@@ -69,19 +69,64 @@ void DeviceCache::refuse(size_t bytes, size_t size) {
                   held.reserved_bytes - live, driver.str());
 }
 
+// ---- private pools
+
+uint64_t DeviceCache::current_pool() const {
+  const uint64_t pool = filled_pool_.load(std::memory_order_relaxed);
+  return pool != 0 && filling_thread_.load(std::memory_order_relaxed) == std::this_thread::get_id()
+             ? pool
+             : 0;
+}
+
+DeviceCache::Blocks& DeviceCache::free_blocks(uint64_t pool) {
+  if (pool == 0) return free_;
+  const auto it = pools_.find(pool);
+  return it == pools_.end() ? free_ : it->second.free;
+}
+
+void DeviceCache::use_pool(uint64_t pool) {
+  const Lock lock(mutex_);
+  ++pools_[pool].users;
+}
+
+// Blocks that tensors still hold come back to everybody later.
+void DeviceCache::leave_pool(uint64_t pool) noexcept {
+  const Lock lock(mutex_);
+  const auto it = pools_.find(pool);
+  if (it == pools_.end() || --it->second.users > 0) return;
+  for (auto& [size, blocks] : it->second.free) {
+    for (Buffer& block : blocks) block.context = nullptr;
+    std::vector<Buffer>& all = free_[size];
+    all.insert(all.end(), blocks.begin(), blocks.end());
+  }
+  pools_.erase(it);
+}
+
+void DeviceCache::begin_pool(uint64_t pool) noexcept {
+  filling_thread_.store(std::this_thread::get_id(), std::memory_order_relaxed);
+  filled_pool_.store(pool, std::memory_order_relaxed);
+}
+
+void DeviceCache::end_pool() noexcept { filled_pool_.store(0, std::memory_order_relaxed); }
+
+// ---- blocks
+
 // Of the cache, else of the runtime, which is asked again when all that is kept went back to it.
 Buffer DeviceCache::take(size_t bytes, std::span<void* const> handles) {
   const size_t size = rounded(bytes);
+  const uint64_t pool = current_pool();
   for (int attempt = 0;; ++attempt) {
     {
       const Lock lock(mutex_);
-      if (const auto it = free_.find(size); it != free_.end() && !it->second.empty()) {
+      Blocks& free = free_blocks(pool);
+      if (const auto it = free.find(size); it != free.end() && !it->second.empty()) {
         const Buffer found = taken_from(it->second, handles);
         counts_.cached_bytes -= static_cast<int64_t>(size);
         return found;
       }
     }
-    const Buffer made = runtime_.allocate(size, device_.index);
+    Buffer made = runtime_.allocate(size, device_.index);
+    made.context = reinterpret_cast<void*>(pool);
     if (made.host != nullptr || made.handle != nullptr) {
       const Lock lock(mutex_);
       counts_.reserved_bytes += static_cast<int64_t>(size);
@@ -90,7 +135,7 @@ Buffer DeviceCache::take(size_t bytes, std::span<void* const> handles) {
       return made;
     }
     if (attempt > 0) refuse(bytes, size);
-    empty_cache();
+    if (empty_cache() == 0) continue;
     const Lock lock(mutex_);
     ++counts_.retries;
   }
@@ -141,7 +186,9 @@ void DeviceCache::release(const Buffer& buffer) noexcept {
     counts_.current_bytes -= static_cast<int64_t>(buffer.bytes);
     --counts_.live_blocks;
     try {
-      free_[size].push_back(whole);
+      Blocks& free = free_blocks(reinterpret_cast<uint64_t>(whole.context));
+      if (&free == &free_) whole.context = nullptr;
+      free[size].push_back(whole);
       counts_.cached_bytes += static_cast<int64_t>(size);
       return;
     } catch (const std::bad_alloc&) {
@@ -178,18 +225,23 @@ int64_t DeviceCache::limit() {
   return limit_;
 }
 
-void DeviceCache::empty_cache() noexcept {
-  std::map<size_t, std::vector<Buffer>> kept;
+int64_t DeviceCache::empty_cache() noexcept {
+  int64_t total = 0;
+  Blocks kept;
   {
     const Lock lock(mutex_);
     kept = std::exchange(free_, {});
-    counts_.reserved_bytes -= counts_.cached_bytes;
-    counts_.cached_bytes = 0;
-    for (const auto& [size, buffers] : kept)
-      counts_.system_frees += static_cast<int64_t>(buffers.size());
+    for (const auto& [size, buffers] : kept) {
+      const auto count = static_cast<int64_t>(buffers.size());
+      counts_.reserved_bytes -= count * static_cast<int64_t>(size);
+      counts_.cached_bytes -= count * static_cast<int64_t>(size);
+      total += count;
+    }
+    counts_.system_frees += total;
   }
   for (const auto& [size, buffers] : kept)
     for (const Buffer& buffer : buffers) runtime_.free(buffer);
+  return total;
 }
 
 DeviceCache& cache_of(Device device) {

@@ -2,8 +2,11 @@
 // and may wait for the device when it takes it back.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <map>
 #include <span>
+#include <thread>
 #include <vector>
 
 #include "core/base/fork.h"
@@ -23,21 +26,42 @@ class DeviceCache final : public Allocator {
   Buffer allocate_again(size_t bytes, std::span<void* const> handles);
   void release(const Buffer& buffer) noexcept override;
 
+  // A private pool has blocks that a captured graph works on: one that comes back is given to
+  // captures of that pool only, as long as one graph or more use it.
+  void use_pool(uint64_t pool);
+  void leave_pool(uint64_t pool) noexcept;
+  // What this thread allocates in between is of a pool that is used; one at a time.
+  void begin_pool(uint64_t pool) noexcept;
+  void end_pool() noexcept;
+
   DeviceStatistics statistics();
   void reset_peak();
   void reset_reserved_peak();
-  void empty_cache() noexcept;
+  // How many blocks went back to the driver.
+  int64_t empty_cache() noexcept;
   void set_limit(int64_t bytes);  // 0: none
   int64_t limit();
 
  private:
+  using Blocks = std::map<size_t, std::vector<Buffer>>;
+  struct Pool {
+    Blocks free;
+    int users = 0;
+  };
   Buffer take(size_t bytes, std::span<void* const> handles);
+  // This thread's: 0 where it allocates for everybody.
+  uint64_t current_pool() const;
+  // Free blocks of a pool; of everybody's, where there is none of that number.
+  Blocks& free_blocks(uint64_t pool);
   [[noreturn]] void refuse(size_t bytes, size_t size);
 
   const Device device_;
   Runtime& runtime_;
   ForkSafeMutex mutex_;  // of all that follows; not held while the runtime works
-  std::map<size_t, std::vector<Buffer>> free_;
+  Blocks free_;
+  std::map<uint64_t, Pool> pools_;
+  std::atomic<uint64_t> filled_pool_ = 0;  // by the thread below; 0: none
+  std::atomic<std::thread::id> filling_thread_;
   DeviceStatistics counts_{};
   int64_t limit_ = 0;
 };
