@@ -95,6 +95,11 @@ need_opencl() {
   need pocl-opencl-icd test -e /etc/OpenCL/vendors/pocl.icd
 }
 
+# AMD's runtime and compiler, which check names and kernels without a device. Debian has a package.
+need_hip() {
+  need libamdhip64-5 compgen -G "/usr/lib/*/libamdhip64.so.*" || echo "no HIP: its tests are skipped"
+}
+
 # What the examples of the C interface are written in, beside C.
 need_luajit() { need luajit has luajit; }
 

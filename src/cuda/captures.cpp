@@ -167,6 +167,7 @@ class CudaDriver::CapturedGraph final : public DeviceGraph {
 
 std::unique_ptr<DeviceGraph> CudaDriver::new_graph(int index) {
   require_own_process();
+  require(!is_hip(), ErrorKind::NotImplemented, "CUDAGraph: AMD's devices have no graphs here");
   return std::make_unique<CapturedGraph>(*this, index);
 }
 

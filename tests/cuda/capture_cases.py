@@ -151,10 +151,8 @@ def test_optimisers_whose_counters_are_on_the_host(name: str) -> None:
     optimizer = getattr(tinyt.optim, name)([p])
     p.grad = on_device(3)
     optimizer.step()
-    with (
-        pytest.raises(RuntimeError, match=f"capture of step\\(\\) for an instance of {name}"),
-        cuda.graph(cuda.CUDAGraph()),
-    ):
+    graph, words = cuda.CUDAGraph(), f"capture of step\\(\\) for an instance of {name}"
+    with pytest.raises(RuntimeError, match=words), cuda.graph(graph):  # noqa: PT012
         optimizer.zero_grad(set_to_none=False)
         optimizer.step()
     optimizer.step()
@@ -489,7 +487,6 @@ def test_arguments(tmp_path: Path) -> None:
         (lambda: graph.capture_begin(pool=(0, 0)), ValueError, "no pool"),
         (lambda: graph.capture_begin(check_input_liveness=True), NotImplementedError, "alive"),
         (lambda: cuda.graph(5), TypeError, "expected a CUDAGraph"),
-        (lambda: cuda.make_graphed_callables(chain, (x,)), NotImplementedError, "cuda.graph"),
     ):
         with pytest.raises(kind, match=words):
             call()
@@ -539,3 +536,103 @@ def test_events_in_a_capture() -> None:
     event.record()
     event.synchronize()
     assert_same_bits(y.cpu(), (x * 2).cpu())
+
+
+# ---- functions and modules by graphs
+
+
+def make_layers() -> nn.Module:
+    tinyt.manual_seed(3)
+    return nn.Sequential(nn.Linear(6, 16), nn.Tanh(), nn.Linear(16, 3)).to(DEVICE)
+
+
+def grads(model: nn.Module) -> list[Tensor]:
+    return [p.grad.cpu() for p in model.parameters()]
+
+
+def test_a_graphed_module() -> None:
+    """Outputs, gradients of parameters, which add up, and of inputs are those without graphs."""
+    x = on_device(4, 6).requires_grad_()
+    plain, layers = make_layers(), make_layers()
+    assert cuda.make_graphed_callables(layers, (x,)) is layers
+    for k in range(4):
+        if k % 2 == 0:
+            for model in (plain, layers):
+                model.zero_grad()
+        value = tinyt.randn(4, 6)
+        found = []
+        for model in (plain, layers):
+            given = value.to(DEVICE).requires_grad_()
+            launches = calls("cuGraphLaunch")
+            y = model(given)
+            (y * y).sum().backward()
+            assert calls("cuGraphLaunch") - launches == (0 if model is plain else 2)
+            found.append([y.detach().cpu(), given.grad.cpu(), *grads(model)])
+        for want, got in zip(*found, strict=True):
+            assert_same_bits(got, want)
+    layers.eval()
+    launches = calls("cuGraphLaunch")
+    layers(x)
+    assert calls("cuGraphLaunch") == launches
+
+
+def test_graphed_callables_with_an_optimiser() -> None:
+    """A part of a training loop, which reads values in between."""
+    x = on_device(4, 6)
+    plain, layers = make_layers(), make_layers()
+    parts = cuda.make_graphed_callables(
+        (layers[0], tinyt.tanh, layers[2]),
+        ((x,), (on_device(4, 16).requires_grad_(),), (on_device(4, 16).requires_grad_(),)),
+    )
+    steps = [tinyt.optim.Adam(model.parameters()) for model in (plain, layers)]
+    for _ in range(3):
+        value = on_device(4, 6)
+        losses = []
+        for optimizer, forward in zip(
+            steps, (plain, lambda v: parts[2](parts[1](parts[0](v)))), strict=True
+        ):
+            optimizer.zero_grad()
+            loss = (forward(value) ** 2).mean()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+        assert losses[0] == losses[1]
+    for got, want in zip(layers.parameters(), plain.parameters(), strict=True):
+        assert_same_bits(got.detach().cpu(), want.detach().cpu())
+
+
+def test_graphed_functions_of_containers() -> None:
+    def function(pair: list[Tensor], z: Tensor) -> dict[str, Tensor]:
+        return {"sum": pair[0] + pair[1] * z, "constant": z.detach() * 2}
+
+    given = [on_device(3).requires_grad_(), on_device(3)]
+    graphed = cuda.make_graphed_callables(function, (given, on_device(3)))
+    x, y, z = on_device(3).requires_grad_(), on_device(3), on_device(3)
+    found = graphed([x, y], z)
+    assert not found["constant"].requires_grad
+    assert_same_bits(found["constant"].cpu(), z.cpu() * 2)
+    assert_same_bits(found["sum"].detach().cpu(), (x + y * z).detach().cpu())
+    found["sum"].sum().backward()
+    assert x.grad.tolist() == [1.0] * 3
+
+
+def test_what_cannot_be_graphed() -> None:
+    x, layer = on_device(4, 6), nn.Linear(6, 2).to(DEVICE)
+    unused = on_device(4, 6).requires_grad_()
+    for function, given, kind, words in (
+        (chain, (3,), AssertionError, "only Tensors"),
+        (chain, x, TypeError, "sample_args must be a tuple"),
+        ((chain, chain), ((x,),), ValueError, "2 callables"),
+        (lambda x: (x * 2).sum().item(), (x,), RuntimeError, "previous error during capture"),
+        (lambda x: (x, 3), (x,), TypeError, "must return tensors"),
+        (lambda x, y: layer(x), (x, unused), RuntimeError, "allow_unused"),
+    ):
+        with pytest.raises(kind, match=words):
+            cuda.make_graphed_callables(function, given, num_warmup_iters=0)
+        assert not cuda.is_current_stream_capturing()
+    layer.register_forward_hook(lambda *_: None)
+    with pytest.raises(AssertionError, match="must not have hooks"):
+        cuda.make_graphed_callables(layer, (x,))
+    graphed = cuda.make_graphed_callables(chain, (on_device(4, 4),))
+    with pytest.raises(ValueError, match=r"expected \(4, 4\)"):
+        graphed(on_device(3, 3))

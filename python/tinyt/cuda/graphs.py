@@ -21,6 +21,7 @@ from __future__ import annotations
 import gc
 import itertools
 import warnings
+from importlib import import_module
 from typing import Any, NoReturn
 
 from tinyt import _core, _tensor, random
@@ -62,7 +63,7 @@ def _pool_number(pool: Any) -> int:
             "CUDAGraph: pool must be a handle of graph_pool_handle() or CUDAGraph.pool(), got "
             f"{pool!r}"
         )
-    first, second = pool
+    first, second = int(pool[0]), int(pool[1])
     if min(pool) < 0 or (first > 0) == (second > 0):
         raise ValueError(f"CUDAGraph: there is no pool {pool}")
     return first or second
@@ -87,6 +88,8 @@ class CUDAGraph:
     ...     graph.capture_end()
     ...     graph.replay()
     """
+
+    _may_be_empty = False  # without a warning
 
     def __init__(self, keep_graph: bool = False) -> None:
         place_of("CUDAGraph")
@@ -154,7 +157,7 @@ class CUDAGraph:
             self.reset()
             raise
         self._is_captured = True
-        if self._graph.size == 0:
+        if self._graph.size == 0 and not self._may_be_empty:
             warnings.warn(
                 "The CUDA Graph is empty. This usually means that the graph was attempted to be "
                 "captured on wrong device or stream.",
@@ -193,8 +196,9 @@ class CUDAGraph:
         self._is_captured = self._is_instantiated = False
 
     def __del__(self) -> None:
-        if getattr(self, "_draws", None) is not None:
-            self._draws.end()
+        draws: random.CapturedDraws | None = getattr(self, "_draws", None)
+        if draws is not None:
+            draws.end()
 
     def pool(self) -> tuple[int, int]:
         """The handle of its private pool."""
@@ -286,7 +290,7 @@ class graph:
         if enable_annotations or check_input_liveness:
             refuse("graph(enable_annotations=True or check_input_liveness=True)")
         self.cuda_graph = cuda_graph
-        self.pool = () if pool is None else (pool,)
+        self.pool: tuple[tuple[int, int], ...] = () if pool is None else (pool,)
         self.capture_stream = Stream() if stream is None else stream
         self.stream_ctx = StreamContext(self.capture_stream)
         self.capture_error_mode = capture_error_mode
@@ -297,7 +301,9 @@ class graph:
         empty_cache()
         self.stream_ctx.__enter__()
         try:
-            self.cuda_graph.capture_begin(*self.pool, capture_error_mode=self.capture_error_mode)
+            self.cuda_graph.capture_begin(
+                self.pool[0] if self.pool else None, self.capture_error_mode
+            )
         except BaseException:
             self.stream_ctx.__exit__()
             raise
@@ -315,10 +321,11 @@ def make_graphed_callables(
     num_warmup_iters: int = 3,
     allow_unused_input: bool = False,
     pool: tuple[int, int] | None = None,
-) -> NoReturn:
-    """DeviceError without a device, NotImplementedError with one: `CUDAGraph` captures a whole
-    step, and `tinyt.compile` makes one program of a function and its gradients."""
-    refuse(
-        "make_graphed_callables",
-        "cuda.graph captures a whole training step; tinyt.compile makes one launch of a function",
+) -> Any:
+    """Functions and modules whose passes are launched as one graph each, forward and backward:
+    `tinyt.cuda.graphed`, which loads `tinyt.nn` and says the rest."""
+    place_of("make_graphed_callables")
+    made = import_module(f"{__package__}.graphed")
+    return made.make_graphed_callables(
+        callables, sample_args, num_warmup_iters, allow_unused_input, pool
     )

@@ -72,7 +72,7 @@ void DeviceCache::refuse(size_t bytes, size_t size) {
 // ---- private pools
 
 uint64_t DeviceCache::current_pool() const {
-  const uint64_t pool = filled_pool_.load(std::memory_order_relaxed);
+  const uint64_t pool = filled_pool_.load(std::memory_order_acquire);
   return pool != 0 && filling_thread_.load(std::memory_order_relaxed) == std::this_thread::get_id()
              ? pool
              : 0;
@@ -104,7 +104,7 @@ void DeviceCache::leave_pool(uint64_t pool) noexcept {
 
 void DeviceCache::begin_pool(uint64_t pool) noexcept {
   filling_thread_.store(std::this_thread::get_id(), std::memory_order_relaxed);
-  filled_pool_.store(pool, std::memory_order_relaxed);
+  filled_pool_.store(pool, std::memory_order_release);
 }
 
 void DeviceCache::end_pool() noexcept { filled_pool_.store(0, std::memory_order_relaxed); }
