@@ -201,6 +201,7 @@ def test_memory_is_counted() -> None:
 def test_memory_that_is_not_there_says_who_holds_it() -> None:
     before = cuda.memory_stats(1)
     kept = tinyt.empty(GIB // 16, device="cuda:1")
+    tinyt.empty(1000, device="cuda:1")  # which is kept, and goes back for a second attempt
     with pytest.raises(
         cuda.OutOfMemoryError,
         match=r"cuda:1 has no more, asked for 8589934592 bytes, in use 2\d+, kept for reuse or by "

@@ -8,7 +8,9 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from attention_cases import (
+
+import tinyt
+from attention_samples import (
     DTYPES,
     ERRORS,
     SCORE_ERROR,
@@ -20,8 +22,6 @@ from attention_cases import (
     kept_apart,
     operands_of,
 )
-
-import tinyt
 from device_cases import same
 from tinyt.tensor import prim
 
